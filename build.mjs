@@ -93,6 +93,8 @@ const TOGETHER = [
   { name: 'asking', test: /\/stages\/(agent-step|chain|request|synthesize-decision)\.ts|\/asking\/agents\// },
   { name: 'mending', test: /\/stages\/(fix-escapes|null-fix|validate)\.ts|\/audit\/recheck\.ts/ },
   { name: 'begin', test: /\/bin\/(commands\/(completion|demo|init)|starters)\.ts|\/tables\/look\.ts/ },
+  // what is loaded where an address is read or written
+  { name: 'remote', test: /\/core\/remote\/|\/running\/to-store\.ts|\/node_modules\/aws4fetch\// },
   { name: 'aside', test: /\/(files\/put-aside|tables\/selection)\.ts/ },
   { name: 'rows', test: /\/tables\/(row-check|template)\.ts/ },
   {
@@ -101,7 +103,7 @@ const TOGETHER = [
   },
   {
     name: 'keys',
-    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|gateway\/served-models|keep\/keep-settings|log\/(log|line-sink|stderr)|traces\/otlp-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
+    test: /\/serve\/(serve-config|api-keys|key-changes|discovery\/entries|gateway\/served-models|keep\/keep-settings|log\/(log|line-sink)|traces\/otlp-settings)\.ts|\/workers\/queue-options\.ts|\/bin\/commands\/batch\.ts|\/(serve\/(keys|serve)|workers\/work)-command\.ts/,
   },
   {
     name: 'verify',

@@ -64,6 +64,8 @@ export default command({
     'look-ahead': ASKING['look-ahead'],
     grace: ASKING.grace,
     'max-failed': ASKING['max-failed'],
+    'max-cost': ASKING['max-cost'],
+    'max-total-tokens': ASKING['max-total-tokens'],
     ...POOL_OPTIONS,
     model: {
       ...POOL_OPTIONS.model,

@@ -25,7 +25,15 @@ import { itemWork, type Stage, type Tools } from '../../engine/flow/stage.ts';
 import type { Pipeline } from '../../engine/running/pipeline.ts';
 import { silent } from '../../engine/running/stage-options.ts';
 import { type DryPool, dryPool, dryTools, itemsBefore } from '../../engine/running/without-asking.ts';
-import { BESIDE, CHARACTERS_PER_TOKEN, render, SHARE_OF_MAX, type Sum } from './dry-run-page.ts';
+import {
+  BESIDE,
+  CHARACTERS_PER_TOKEN,
+  dueOf,
+  type Priced,
+  render,
+  SHARE_OF_MAX,
+  type Sum,
+} from './dry-run-page.ts';
 
 export interface DryRun {
   row: Pipeline['row'];
@@ -53,7 +61,7 @@ export async function dryRun({
   const asker = row[at];
   const account = newAccount('dry-run');
   const bytes = { items: 0, results: 0, ledger: 0 };
-  const sum: Sum = { items: 0, calls: 0, promptTokens: 0, completionTokens: 0, agents: new Set(), bytes };
+  const sum: Sum = { items: 0, calls: 0, agents: new Map(), bytes };
   const place =
     ((asker?.options.ledger as string | undefined) ?? ledger ?? process.env.FW_LEDGER) || undefined;
   const recorded = place === undefined ? null : openRecorded(place, warn);
@@ -103,11 +111,23 @@ export async function dryRun({
       ...{ pool, account, target, ledger: place, isThere: existsSync(target), model },
       writesResults: row.some(({ stage }) => stage.name === 'legacy-convert'),
       later: later.map(({ stage }) => stage.name),
+      priced: await pricedIn(asker?.options.pool as string | undefined, file),
       sharing: sharedWords(sharing.shared(), once),
     })}\n`,
   );
   await pool.close();
   return account.rungs.failed > 0 ? EXIT.failed : EXIT.ok;
+}
+
+/** The endpoints of the pool file that a run would use which have a price. */
+async function pricedIn(path: string | undefined, file: PoolFile | undefined): Promise<Priced[]> {
+  const { readPoolFile } = await import('../../engine/asking/endpoints/settings.ts');
+  const { priceOf } = await import('../../engine/asking/endpoints/price.ts');
+  const endpoints = (path === undefined ? file : readPoolFile(path))?.endpoints ?? [];
+  return endpoints.flatMap(({ url, price }) => {
+    const known = price === undefined ? null : priceOf(String(price));
+    return known === null ? [] : [{ url, price: known }];
+  });
 }
 
 function warn(message: string): void {
@@ -175,11 +195,12 @@ function addCalls(sum: Sum, item: Item, asked: readonly Agent[], isKnown: (agent
   for (const agent of asked) {
     const completion = Math.round(mostTokens(agent.sampling) * SHARE_OF_MAX);
     const answer = completion * CHARACTERS_PER_TOKEN;
-    sum.agents.add(agent.key);
+    const due = dueOf(sum, agent.key);
     if (!isKnown(agent)) {
       sum.calls += 1;
-      sum.promptTokens += Math.round(((agent.persona?.length ?? 0) + context) / CHARACTERS_PER_TOKEN);
-      sum.completionTokens += completion;
+      due.calls += 1;
+      due.prompt += Math.round(((agent.persona?.length ?? 0) + context) / CHARACTERS_PER_TOKEN);
+      due.completion += completion;
       // a call's line has the context that was sent and the answer, and beside them ids, times and a checksum
       sum.bytes.ledger += context + answer + BESIDE;
     }
@@ -193,15 +214,17 @@ function addCalls(sum: Sum, item: Item, asked: readonly Agent[], isKnown: (agent
 /** `isAsked`: an equal one is not, which was asked once already. */
 function addRequest(sum: Sum, { request }: Item, isAsked = true): void {
   if (!isRawRequest(request)) return;
-  const { body } = request as RawRequest;
+  const { body, url } = request as RawRequest;
   const { length } = JSON.stringify(body);
   const most = body.max_completion_tokens ?? body.max_tokens;
   const completion = typeof most === 'number' ? Math.round(most * SHARE_OF_MAX) : 0;
   const answer = completion * CHARACTERS_PER_TOKEN;
   sum.bytes.items += length + answer + BESIDE;
   if (!isAsked) return;
+  const due = dueOf(sum, url);
   sum.calls += 1;
-  sum.promptTokens += Math.round(length / CHARACTERS_PER_TOKEN);
-  sum.completionTokens += completion;
+  due.calls += 1;
+  due.prompt += Math.round(length / CHARACTERS_PER_TOKEN);
+  due.completion += completion;
   sum.bytes.ledger += length + answer + BESIDE;
 }

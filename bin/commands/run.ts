@@ -8,7 +8,7 @@ import { expandPaths, expectResults } from '../../engine/core/files/input-files.
 import { toStdout } from '../../engine/core/files/ndjson-out.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { command } from '../../engine/flow/command.ts';
-import { ASKING } from '../../engine/flow/join.ts';
+import { ASKING, BOUNDING } from '../../engine/flow/join.ts';
 import { isSource } from '../../engine/flow/stage.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
 import { outputOf, type Pipeline, readPipeline } from '../../engine/running/pipeline.ts';
@@ -55,6 +55,8 @@ export default command({
         'Output path; - is standard output. Missing folders are created. Default: the output in the pipeline file.',
     },
     'max-failed': ASKING['max-failed'],
+    'max-cost': ASKING['max-cost'],
+    'max-total-tokens': ASKING['max-total-tokens'],
     limit: { type: 'integer', minimum: 1, description: 'Take only the first N rows or items of the input.' },
     shard: {
       type: 'string',
@@ -126,7 +128,7 @@ function withFlags({ row }: Pipeline, flags: Record<string, unknown>): Pipeline[
     const own = { ...options };
     if (stage.asks) {
       // --wait has a default, so it is there even where nobody said it
-      for (const flag of [...Object.keys(POOL_OPTIONS), 'max-failed']) own[flag] = flags[flag] ?? own[flag];
+      for (const flag of [...Object.keys(POOL_OPTIONS), ...BOUNDING]) own[flag] = flags[flag] ?? own[flag];
     }
     if (index === 0 && makesItems) Object.assign(own, part);
     // the output is named, so a stage that only looks lets its lines through to it

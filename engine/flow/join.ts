@@ -73,7 +73,21 @@ export const ASKING = grouped('Asking', {
     description:
       'Stop, resumably, after this many failed items: a number, a share such as 20% (checked from 200 items on), or none. Default: stop if the first 200 items asked all fail.',
   },
+  'max-cost': {
+    type: 'number',
+    minimum: 0,
+    description:
+      'Stop, resumably, once this much is spent, with what the ledger has on record; needs the price of an endpoint (pool file).',
+  },
+  'max-total-tokens': {
+    type: 'integer',
+    minimum: 1,
+    description: 'Stop, resumably, once prompts and answers have so many tokens, with those on record.',
+  },
 });
+
+/** Those of them that bound a run as a whole, from whichever side it is named. */
+export const BOUNDING = ['max-failed', 'max-cost', 'max-total-tokens'] as const;
 
 /** What a stage that asks nothing does to an item; null where it leaves the stream. */
 type Work = (item: Item) => Item | null;

@@ -129,7 +129,11 @@ export async function makePool(
     ...{ warn, onGivenUp, onAnswer, signal },
   };
   const path = flags.ledger ?? folder ?? process.env.FW_LEDGER;
-  if (!path) return createPool({ ...settings, ...asked });
+  const bounded = async () =>
+    flags['max-cost'] === undefined && flags['max-total-tokens'] === undefined
+      ? null
+      : (await import('./bounds.ts')).boundsOf(flags, { ...settings, ...(path && { ledger: path }), warn });
+  if (!path) return createPool({ ...settings, ...asked, bounds: await bounded() });
 
   const { openLedger } = await import('../asking/ledger/ledger.ts');
   const { whenFree } = await import('../asking/ledger/lock-waiting.ts');
@@ -149,7 +153,7 @@ export async function makePool(
     });
   const ledger = await whenFree(open, { warn, signal });
   try {
-    made = await createPool({ ...settings, ledger, ...asked });
+    made = await createPool({ ...settings, ledger, ...asked, bounds: await bounded() });
     return made;
   } catch (error) {
     await ledger.close();
@@ -208,7 +212,11 @@ export async function lastingSettings(
   return settings;
 }
 
-type Flags = OptionsOf<typeof POOL_OPTIONS> & { 'in-flight'?: number };
+type Flags = OptionsOf<typeof POOL_OPTIONS> & {
+  'in-flight'?: number;
+  'max-cost'?: number;
+  'max-total-tokens'?: number;
+};
 
 async function poolSettingsOf(values: Values, file: PoolFile | undefined, warn: OpenPoolOptions['warn']) {
   const { poolSettings } = await import('../asking/endpoints/settings.ts');

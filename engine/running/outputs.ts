@@ -22,9 +22,12 @@ const MAX_OPEN_OUTPUTS = 256;
 
 export type FilesOutput = ReturnType<typeof toFiles>;
 
-interface Target extends Unfinished {
-  fd: number;
+interface Target {
   output: Output;
+  /** Gives it its name, for all to see; returns what there is to say of an old one. */
+  finish(): string[] | Promise<string[]>;
+  /** Of a run that ended early: the path of what was written so far; null where nothing is left. */
+  leave(): string | null | Promise<string | null>;
 }
 
 export interface Targets {
@@ -34,8 +37,8 @@ export interface Targets {
   of(line: Item): string;
 }
 
-/** Exit 74 where the one path cannot be made. */
-export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame) {
+/** Exit 74 where the one path cannot be made. `store`: where it is no path of this machine. */
+export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame, store?: Store) {
   const open = new Map<string, Target>();
   const outputFor = (name: string, around: Frame | undefined): Output => {
     const known = open.get(name);
@@ -45,10 +48,9 @@ export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame) {
         `expected at most ${MAX_OPEN_OUTPUTS} output files, found one more: ${name}; look at {ordering} in output`,
       );
     }
-    const { path, partial, fd } = opened(name);
-    const output = toFile(fd, partial ?? path, onBroken, around);
-    open.set(name, { path, partial, fd, output });
-    return output;
+    const target = store?.open(name, onBroken, around) ?? onDisk(name, onBroken, around);
+    open.set(name, target);
+    return target.output;
   };
   if (targets.always !== null) outputFor(targets.always, frame);
   return {
@@ -57,32 +59,62 @@ export function toFiles(targets: Targets, onBroken: OnBroken, frame?: Frame) {
       const said = provenanceCarried(line);
       const beside = said && besideOf(path);
       // the frame is that of the results: a file beside a document has lines, which verify and merge read back
-      if (beside) outputFor(beside, undefined).write(said as Item);
-      return outputFor(path, frame).write(line);
+      const isOpen = !beside || outputFor(beside, undefined).write(said as Item);
+      return outputFor(path, frame).write(line) && isOpen;
     },
-    ready: (act: () => void): void => act(),
+    ready(act: () => void): void {
+      if (open.size === 0) return act();
+      let left = open.size;
+      const isReady = (): void => {
+        left -= 1;
+        if (left === 0) act();
+      };
+      for (const { output } of open.values()) output.ready(isReady);
+    },
     async end(complete?: boolean, model?: string): Promise<void> {
       for (const { output } of open.values()) await output.end(complete, model);
     },
-    /** Gives every file its name; returns their paths, and what there is to say of old ones and of leftovers. */
-    finish() {
+    /** Gives every file its name; resolves to their paths, and what there is to say of old ones and of leftovers. */
+    async finish() {
       const said: string[] = [];
-      for (const { path, partial, fd } of open.values()) {
-        if (partial === null) continue;
-        fsyncSync(fd);
-        closeSync(fd);
-        said.push(...replace(partial, path));
-      }
+      for (const target of open.values()) said.push(...(await target.finish()));
       return { paths: [...open.keys()], said };
     },
     /** The paths of what was written so far, under names that end in .partial; those without a byte are removed. */
-    partial: () =>
-      [...open.values()].flatMap(({ partial, fd }) => {
-        if (partial === null) return [];
-        if (fstatSync(fd).size > 0) return [partial];
-        rmSync(partial, { force: true });
-        return [];
-      }),
+    async partial() {
+      const left: string[] = [];
+      for (const target of open.values()) {
+        const path = await target.leave();
+        if (path !== null) left.push(path);
+      }
+      return left;
+    },
+  };
+}
+
+/** Where outputs go that are no paths of this machine. */
+export interface Store {
+  open(name: string, onBroken: OnBroken, frame: Frame | undefined): Target;
+  /** Of a run that ended before it opened any. */
+  leave(): Promise<unknown>;
+}
+
+function onDisk(name: string, onBroken: OnBroken, frame: Frame | undefined): Target {
+  const { path, partial, fd } = opened(name);
+  return {
+    output: toFile(fd, partial ?? path, onBroken, frame),
+    finish() {
+      if (partial === null) return [];
+      fsyncSync(fd);
+      closeSync(fd);
+      return replace(partial, path);
+    },
+    leave() {
+      if (partial === null) return null;
+      if (fstatSync(fd).size > 0) return partial;
+      rmSync(partial, { force: true });
+      return null;
+    },
   };
 }
 

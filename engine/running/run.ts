@@ -199,6 +199,7 @@ async function closePool(
   const closed = made.close(isBroken ? 'broken off' : stopping.by ? 'stopped' : 'ended');
   const unclosed = await Promise.race([closed, hurried]).then(() => undefined, fatalOf);
   account.asked = askedOf(made);
+  account.notes.push(...(made.stats().spent?.told ?? []));
   const { count = 0, model = '' } = made.onRecord?.ofOthers ?? {};
   if (count > 0)
     account.notes.push(

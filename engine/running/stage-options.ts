@@ -8,6 +8,7 @@
 import { accessSync, closeSync, constants, openSync, type Stats, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { makeFolder } from '../core/files/durable.ts';
+import { isRemote } from '../core/files/input-files.ts';
 import { Fatal, ioError, usageError } from '../core/item/failure.ts';
 import { ASKING, COMMON } from '../flow/join.ts';
 import { type FileUse, type OptionSchemas, resolveOptions, type Values } from '../flow/options.ts';
@@ -83,6 +84,10 @@ export function checkWritten(files: readonly NamedFile[]): void {
             ? `the name of a folder: ${path}`
             : undefined;
     if (wrong !== undefined) throw usageError(`--${option}: expected a file to write, found ${wrong}`);
+    if (isRemote(path)) {
+      expectStore(option, path);
+      continue;
+    }
     const place = path.split('{ordering}')[0] as string;
     try {
       const found = statSync(path, { throwIfNoEntry: false });
@@ -96,6 +101,16 @@ export function checkWritten(files: readonly NamedFile[]): void {
       throw ioError(`--${option}: expected to write ${path}, found ${(error as NodeJS.ErrnoException).code}`);
     }
   }
+}
+
+/** The lines of a run may go to a store; what is beside them is written on disk. */
+function expectStore(option: string, path: string): void {
+  const isOutput = option === 'output' || option === 'output-file';
+  if (isOutput && /^s3:/i.test(path)) return;
+  const other = isOutput ? 's3://BUCKET/KEY or a file' : 'a file on disk';
+  throw usageError(
+    `--${option}: expected ${other} to write, found an address: ${path.replace(/[?#].*$/s, '')}`,
+  );
 }
 
 /** Throws where the folder is not there and cannot be made, or where nothing may be made in it. */

@@ -4,7 +4,7 @@
  */
 import { existsSync, readlinkSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { besideOf, besidesOf, expandPaths, identityOf } from '../core/files/input-files.ts';
+import { besideOf, besidesOf, expandPaths, identityOf, isRemote } from '../core/files/input-files.ts';
 import { clearLeftovers, isLonger, replace, unfinished } from '../core/files/saving.ts';
 import { EXIT, Fatal, usageError } from '../core/item/failure.ts';
 import { visible } from '../core/json/visible.ts';
@@ -178,21 +178,29 @@ export async function runToFiles(
   { target, start, say }: { target: string; start: Start; say(message: string): void },
 ): Promise<number> {
   const { namer, toFiles } = await import('./outputs.ts');
+  const isElsewhere = isRemote(target);
+  const targets = namer(target, run.row, run.base);
+  const store = isElsewhere
+    ? await import('./to-store.ts').then(({ storeOf }) => storeOf(target))
+    : undefined;
   const sides = openSides(run.row);
   let outputs: FilesOutput | undefined; // none where the run ended before it had any
-  const targets = namer(target, run.row, run.base);
   const code = await start({
     ...run,
     row: sides.row,
     toNext: false,
-    target,
+    // nobody looks into it, or waits for its reader, as into a file
+    ...(!isElsewhere && { target }),
     output: (onBroken, frame) => {
-      outputs = toFiles(targets, onBroken, frame);
+      outputs = toFiles(targets, onBroken, frame, store);
       return outputs;
     },
   }).catch(abandon(sides));
   if (code > EXIT.failed) {
-    for (const path of [...(outputs?.partial() ?? []), ...sides.partial()]) say(`left unfinished: ${path}`);
+    for (const path of [...((await outputs?.partial()) ?? []), ...sides.partial()])
+      say(`left unfinished: ${path}`);
+    if (outputs === undefined) await store?.leave();
+    if (isElsewhere) say(`wrote no ${target}: the run ended before it was whole`);
     return code;
   }
   await finish(outputs, { sides, target, say });
@@ -203,7 +211,7 @@ async function finish(
   outputs: FilesOutput | undefined,
   { sides, target, say }: { sides: Sides; target: string; say(message: string): void },
 ): Promise<void> {
-  const { paths = [], said = [] } = outputs?.finish() ?? {};
+  const { paths = [], said = [] } = (await outputs?.finish()) ?? {};
   for (const path of paths)
     say(`wrote ${path}${isEmpty(path) ? ', which is empty: there were no lines' : ''}`);
   for (const line of [...said, ...sides.finish()]) say(line);

@@ -8,7 +8,7 @@ import { inputsOf } from '../core/files/input-files.ts';
 import { newAccount } from '../core/item/account.ts';
 import { type Call, CallFailure } from '../core/item/call.ts';
 import { usageError } from '../core/item/failure.ts';
-import type { Item } from '../core/item/item.ts';
+import type { Item, Usage } from '../core/item/item.ts';
 import { drain, join } from '../flow/join.ts';
 import { stage, type Tools } from '../flow/stage.ts';
 import { type OptionsOfStage, silent } from './stage-options.ts';
@@ -75,12 +75,32 @@ export function dryTools(own: Pick<Tools, 'base' | 'files' | 'sets' | 'warn' | '
 
 export type DryPool = ReturnType<typeof dryPool>;
 
+/** Sums over answers that say what they used. */
+export interface Pilot extends Required<Usage> {
+  answers: number;
+}
+
+function noteUsage(
+  pilot: Map<string, Pilot>,
+  agent: string,
+  { prompt, completion, cached = 0 }: Usage,
+): void {
+  if (prompt === 0) return;
+  const sum = pilot.get(agent) ?? { answers: 0, prompt: 0, completion: 0, cached: 0 };
+  pilot.set(agent, sum);
+  sum.answers += 1;
+  sum.prompt += prompt;
+  sum.completion += completion;
+  sum.cached += cached;
+}
+
 /**
  * A pool that asks nobody: it answers what is on record, and notes what would be asked. A call that is not on record fails
  * as `call-failed`, which no ledger has: who does not read it goes on.
  */
 export function dryPool(model: string, recorded: Recorded | null) {
   const first = new Map<string, Call>();
+  const pilot = new Map<string, Pilot>();
   let replayed = 0;
   let missed = 0;
   return {
@@ -91,6 +111,7 @@ export function dryPool(model: string, recorded: Recorded | null) {
       const answer = recorded?.find(call.key, call.model === '' ? model : undefined);
       if (answer) {
         replayed += 1;
+        noteUsage(pilot, call.agent, answer.usage);
         return answer;
       }
       missed += 1;
@@ -100,6 +121,8 @@ export function dryPool(model: string, recorded: Recorded | null) {
     ...(recorded && { onRecord: recorded }),
     judge() {},
     close: async () => recorded?.close(),
+    /** what the answers on record used, by agent; by URL, of raw requests */
+    pilot,
     /** the first call to each agent that it could not answer; to each URL, of raw requests */
     first,
     /** calls that the ledger has answered, and those that it could not */

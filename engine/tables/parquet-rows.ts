@@ -1,8 +1,9 @@
 /** The rows of a Parquet file, some at a time, each value as JSON has it (parquet-values.ts). */
 import { statSync } from 'node:fs';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import type { Compressors, FileMetaData } from 'hyparquet';
-import { dataError } from '../core/item/failure.ts';
+import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet';
+import { isRemote } from '../core/files/input-files.ts';
+import { dataError, Fatal } from '../core/item/failure.ts';
 import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import { type Columns, columnsOf } from './parquet-values.ts';
@@ -30,20 +31,28 @@ export interface ParquetFile {
   notes(): string[];
 }
 
+/** A path, or what gives any part of a file, each in memory of its own. */
+export type ParquetSource =
+  | string
+  | { name: string; size: number; part(from: number, to: number): Promise<Buffer> };
+
 /** Exit 65 where the file is not there, is none, is damaged or encrypted, or is compressed in a way that nobody writes any more. */
-export async function openParquet(path: string): Promise<ParquetFile> {
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
-    throw dataError(`expected a file, found none: ${path}`);
+export async function openParquet(given: ParquetSource): Promise<ParquetFile> {
+  const source = typeof given === 'string' && isRemote(given) ? await elsewhere(given) : given;
+  const path = typeof source === 'string' ? source : source.name;
   const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
   const read = async <T>(what: () => Promise<T>): Promise<T> => {
     try {
       return await what();
     } catch (error) {
+      if (error instanceof Fatal) throw error; // it could not be fetched
       const why = (error as Error).message.slice(0, 200);
       throw dataError(`${path}: expected a Parquet file, found what cannot be read as one: ${why}`);
     }
   };
-  const file = await read(() => asyncBufferFromFile(path));
+  if (typeof source === 'string' && statSync(source, { throwIfNoEntry: false })?.isFile() !== true)
+    throw dataError(`expected a file, found none: ${source}`);
+  const file = typeof source === 'string' ? await read(() => asyncBufferFromFile(source)) : partsOf(source);
   const [metadata, columns] = await read(async () => {
     if (file.byteLength < 12) throw new Error(`it has ${counted(file.byteLength, 'byte')}`);
     const found = await parquetMetadataAsync(file);
@@ -71,6 +80,23 @@ export async function openParquet(path: string): Promise<ParquetFile> {
     },
     rows: async (from, to) => (await rawRows(from, to)).map(row => rowOf(row, columns, '')),
     notes: () => [...columns.notes].map(([name, words]) => `${path}: the column '${name}' has ${words}`),
+  };
+}
+
+async function elsewhere(address: string): Promise<ParquetSource> {
+  const { openRemote } = await import('../core/remote/reading.ts');
+  return openRemote(address).known();
+}
+
+/** A part from the end has a negative beginning, as of an array. */
+function partsOf(source: Exclude<ParquetSource, string>): AsyncBuffer {
+  const { size: byteLength } = source;
+  return {
+    byteLength,
+    async slice(start, end = byteLength) {
+      const from = start < 0 ? Math.max(0, byteLength + start) : start;
+      return (await source.part(from, Math.min(end, byteLength))).buffer as ArrayBuffer;
+    },
   };
 }
 

@@ -4,7 +4,7 @@ import type { ByteInput } from '../core/files/input-files.ts';
 import { dataError } from '../core/item/failure.ts';
 import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
-import type { ParquetFile } from './parquet-rows.ts';
+import type { ParquetFile, ParquetSource } from './parquet-rows.ts';
 import type { Row } from './rows.ts';
 
 /**
@@ -18,8 +18,19 @@ const MAGIC = 'PAR1';
 /** what the shell opened can be opened again, to be read from any place */
 const SHELLS_FILE = '/proc/self/fd/0';
 
-/** The path of what begins as a Parquet file does; null for anything else, and for a pipe: its columns are known at the end. */
-export function parquetPath({ name, isFile }: ByteInput): string | null {
+/**
+ * What gives the parts of what begins as a Parquet file does: a path, or a file that is elsewhere. Null for anything else, and for
+ * a pipe: its columns are known at the end.
+ */
+export async function parquetOf(input: ByteInput): Promise<ParquetSource | null> {
+  if (input.remote === undefined) return parquetPath(input);
+  const first = await input.remote.begins(MAGIC.length);
+  if (first.toString('latin1', 0, MAGIC.length) !== MAGIC) return null;
+  input.close(); // from here on by its parts
+  return input.remote.file();
+}
+
+function parquetPath({ name, isFile }: ByteInput): string | null {
   if (isFile !== true) return null;
   const path = name === 'stdin' ? SHELLS_FILE : name;
   const first = Buffer.alloc(MAGIC.length);
@@ -36,9 +47,9 @@ export function parquetPath({ name, isFile }: ByteInput): string | null {
   return first.toString('latin1') === MAGIC ? path : null;
 }
 
-export async function openTableOf(path: string): Promise<ParquetFile> {
+export async function openTableOf(source: ParquetSource): Promise<ParquetFile> {
   const { openParquet } = await import('./parquet-rows.ts');
-  return openParquet(path);
+  return openParquet(source);
 }
 
 /** The rows, some at a time; a row of more than `maxLine` characters is a trouble. Throws (65) where there are none. */

@@ -16,7 +16,8 @@ import { twice } from '../core/files/put-aside.ts';
 import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { counted, shown } from '../core/item/wording.ts';
-import { openTableOf, parquetPath, parquetRows } from './parquet-table.ts';
+import type { ParquetSource } from './parquet-rows.ts';
+import { openTableOf, parquetOf, parquetRows } from './parquet-table.ts';
 import { requestsAgain } from './requests.ts';
 import type { RowSplitter } from './row-bytes.ts';
 import type { LineWriter } from './row-lines.ts';
@@ -99,13 +100,14 @@ export async function* tableBatches(
   const first: { header: Header | null } = { header: null };
   const batches = new Batches(options, linesOf);
   for (const source of inputs) {
-    const { input, parquet } = openedAs(source, options);
+    const input = inUtf8(source, options);
     // while a read of a pipe waits, nothing else is heard; closing the input ends the read
     const stop = (): void => {
-      if (!input.regular) input.close();
+      if (!input.regular || input.remote) input.close();
     };
     signal.addEventListener('abort', stop, { once: true });
     try {
+      const parquet = format === undefined ? await parquetOf(input) : null;
       if (parquet !== null) {
         yield* parquetBatches(parquet, input.name, batches, options);
         if (signal.aborted || batches.row >= lastRow) return;
@@ -113,8 +115,8 @@ export async function* tableBatches(
       }
       const { bytes, at } = await firstBytes(input, format === 'openai-batch');
       const decoder = decoderFor(bytes, input.name, options, first);
-      // standard input has no name, and what was compressed no places
-      batches.again = !input.isPacked && input.reopened?.() ? (options.again ?? null) : null;
+      // standard input has no name, what was compressed no places, and what is elsewhere is not asked for a line
+      batches.again = !input.isPacked && !input.remote && input.reopened?.() ? (options.again ?? null) : null;
       const rowsBefore = batches.row;
       for await (const _fed of feeding(decoder.pieces, bytes, input, at)) {
         if (decoder.table?.columns === null && decoder.pieces.isTooLong())
@@ -136,19 +138,17 @@ export async function* tableBatches(
   }
 }
 
-/** A source in UTF-8; and its path where it is a Parquet file, which has no bytes to be cut. */
-function openedAs(source: ByteInput, { format, encoding }: Pick<TableOptions, 'format' | 'encoding'>) {
-  const input = encoding === undefined ? source : decodedInput(source, encoding);
-  return { input, parquet: format === undefined ? parquetPath(input) : null };
+function inUtf8(source: ByteInput, { encoding }: Pick<TableOptions, 'encoding'>): ByteInput {
+  return encoding === undefined ? source : decodedInput(source, encoding);
 }
 
 async function* parquetBatches(
-  path: string,
+  parquet: ParquetSource,
   source: string,
   batches: Batches,
   { expect, maxLine, lastRow, signal, warn }: TableOptions,
 ): AsyncGenerator<Batch, undefined> {
-  const file = await openTableOf(path);
+  const file = await openTableOf(parquet);
   expect(file.columns, source);
   for await (const rows of parquetRows(file, source, maxLine)) {
     if (signal.aborted) return;
@@ -261,8 +261,9 @@ export async function countTableRows(
 ): Promise<number> {
   let count = 0;
   for (const source of inputs) {
-    const { input, parquet } = openedAs(source, options);
+    const input = inUtf8(source, options);
     try {
+      const parquet = options.format === undefined ? await parquetOf(input) : null;
       if (parquet !== null) {
         const { groups } = await openTableOf(parquet);
         count += groups.reduce((sum, rows) => sum + rows, 0);

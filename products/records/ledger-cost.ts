@@ -1,5 +1,8 @@
 /** ledger cost: what the calls of a ledger cost, by agent, endpoint and outcome. */
 
+import { type Price, priceOf } from '../../engine/asking/endpoints/price.ts';
+import { readPoolFile } from '../../engine/asking/endpoints/settings.ts';
+import { type Held, holding } from '../../engine/asking/ledger/held.ts';
 import { createKeys, nameOfCall } from '../../engine/asking/ledger/key-index.ts';
 import { type CallHead, callsOf, type Tell } from '../../engine/asking/ledger/read-ledger.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
@@ -9,9 +12,9 @@ import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
 import { namesIn } from '../../engine/flow/options.ts';
 import { type Answers, readAnswers } from './answer-outcomes.ts';
-import { BY, byOf, costBy, jsonBy, pricesOf, tableBy } from './cost-by.ts';
-import { type Held, holding } from './held.ts';
+import { type Alike, BY, byOf, costBy, jsonBy, pricesOf, tableBy } from './cost-by.ts';
 import { LEDGER, openReading, tokensOf, toStderr } from './reading-options.ts';
+import { removedIn, stillThere } from './spent.ts';
 
 export default command({
   name: 'ledger cost',
@@ -19,6 +22,7 @@ export default command({
   examples: [
     'fw ledger cost',
     'fw ledger cost --ledger serve --by key,model,day --price llama-3b=0.1/0.4',
+    'fw ledger cost --by endpoint --pool pool.yaml',
     'fw ledger cost --json | jq \'[.groups[] | select(.outcome == "rejected").out] | add\'',
   ],
   options: {
@@ -32,7 +36,12 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'MODEL=IN/OUT: what a million tokens of prompts and of answers cost, for a column with the cost. Repeatable.',
+        'MODEL=IN/OUT: what a million tokens of prompts and of answers cost, for a column with the cost; IN/CACHED/OUT too. Or URL=PRICE of an endpoint: these, or one number, an hour of it. Repeatable.',
+    },
+    pool: {
+      type: 'string',
+      file: 'read',
+      description: 'Pool file with the prices of endpoints, as a run has them; --price overrides it.',
     },
     json: {
       type: 'boolean',
@@ -41,29 +50,51 @@ export default command({
     },
   },
 
-  async run({ ledger, json, by, price }) {
-    if (by === undefined && price !== undefined)
-      throw usageError('--price: expected --by beside it, such as --by model, found none');
+  async run({ ledger, json, by, price, pool }) {
+    const unused = price === undefined ? (pool === undefined ? undefined : '--pool') : '--price';
+    if (by === undefined && unused !== undefined)
+      throw usageError(`${unused}: expected --by beside it, such as --by model, found none`);
     const groupsOf = by === undefined ? null : byOf(namesIn(by));
-    const prices = pricesOf(price ?? []);
+    const prices = new Map([...pricesIn(pool), ...pricesOf(price ?? [])]);
     const reading = openReading(ledger, toStderr('cost'));
+    const removed = removedIn(reading.at);
+    const paths = stillThere(reading.at, reading.paths, removed);
+    const sums = removed.flatMap(one => one.sums);
     if (groupsOf !== null) {
-      const { groups, unpriced } = costBy(reading.paths, groupsOf, prices, reading.tell);
+      const cost = costBy(paths, groupsOf, prices, reading.tell, sums);
       const hasPrices = prices.size > 0;
-      await writePage(
-        json ? jsonBy(groupsOf, groups, hasPrices) : tableBy(groupsOf, groups, hasPrices, unpriced),
-      );
+      await writePage(json ? jsonBy(groupsOf, cost, hasPrices) : tableBy(groupsOf, cost, hasPrices));
       return reading.end();
     }
     const cost = costOf(
-      reading.paths,
-      readAnswers(reading.paths, () => {}),
+      paths,
+      readAnswers(paths, () => {}),
       reading.tell,
     );
-    await writePage(json ? `${JSON.stringify({ ...cost, ...apart(cost) })}\n` : renderCost(cost));
+    const gone = sums.length > 0 ? goneOf(sums) : null;
+    await writePage(
+      json
+        ? `${JSON.stringify({ ...cost, ...apart(cost), ...(gone && { removed: gone }) })}\n`
+        : `${renderCost(cost)}${gone === null ? '' : `removed since, and in no sum above: ${counted(gone.tries, 'try', 'tries')}, tokens ${tokensOf(gone)}; --by has them\n`}`,
+    );
     return reading.end();
   },
 });
+
+/** The endpoints of a pool file that have a price. */
+function pricesIn(pool: string | undefined): [string, Price][] {
+  const endpoints = pool === undefined ? [] : readPoolFile(pool).endpoints;
+  return endpoints.flatMap(({ url, price }) =>
+    price === undefined ? [] : [[url, priceOf(String(price)) as Price] as [string, Price]],
+  );
+}
+
+/** Sums of what is on record no more (spent.ts). */
+function goneOf(sums: readonly Alike[]) {
+  const of = (name: 'tries' | 'in' | 'cached' | 'out'): number =>
+    sums.reduce((all, one) => all + one[name], 0);
+  return { tries: of('tries'), in: of('in'), cached: of('cached'), out: of('out') };
+}
 
 /** Accepted answers, and what was paid for nothing. */
 function apart({ groups }: Cost) {
@@ -106,9 +137,12 @@ function renderCost(cost: Cost): string {
     lines.push(`${counted(uncounted, 'answer')} without usage: their tokens are unknown, and in no sum`);
   if (transport.tries > 0) {
     const { tries, ms } = transport;
-    lines.push(
-      `without an answer: ${counted(tries, 'try', 'tries')}, ${secondsText(ms)} s; what they cost the servers is unknown`,
-    );
+    // a bad answer may say what it used
+    const cost =
+      transport.in > 0
+        ? `of some tokens are known: ${tokensOf(transport)}`
+        : 'what they cost the servers is unknown';
+    lines.push(`without an answer: ${counted(tries, 'try', 'tries')}, ${secondsText(ms)} s; ${cost}`);
   }
   return `${lines.join('\n')}\n`;
 }

@@ -1,5 +1,5 @@
 /**
- * Who asks, and what they may: a key in the Authorization header, its scopes, its rate. Without a key file everybody who
+ * Who asks, and what they may: a key in the header Authorization or x-api-key, its scopes, its rate. Without a key file everybody who
  * reaches the server on this machine is `local`; the headers Host and Origin are then checked, so that no page of another
  * site can ask in a browser: neither under a name of its own (DNS rebinding), nor by a form.
  */
@@ -36,16 +36,19 @@ export function createAccess(keys: KeyRing, now: () => number, budgets = new Bud
     budgets,
     /** Throws 401, 403 or 429, and notes for the log whom it concerns. */
     check(
-      { authorization, host, origin }: Pick<IncomingHttpHeaders, 'authorization' | 'host' | 'origin'>,
+      headers: Pick<IncomingHttpHeaders, 'authorization' | 'host' | 'origin'> & {
+        'x-api-key'?: string | string[] | undefined;
+      },
       scope: Scope | null,
       noted: Pick<Noted, 'key' | 'key_hash' | 'owner'> = {},
     ): Caller {
+      const { authorization, host, origin } = headers;
       if (!keys.isThere) {
         refuseForeignHost(host);
         if (origin !== undefined) refuseForeignOrigin(origin);
         return LOCAL;
       }
-      const shown = keyIn(authorization);
+      const shown = keyIn(authorization, headers['x-api-key']);
       const found = keys.find(shown);
       if (found === null) noted.key_hash = hashOf(shown).slice(0, HASH_SHOWN);
       else Object.assign(noted, { key: found.id, owner: found.name });
@@ -73,8 +76,10 @@ export function createAccess(keys: KeyRing, now: () => number, budgets = new Bud
       const found = id === null ? null : keys.withId(id);
       return found && !isOver(found) ? callerOf(found) : null;
     },
-    /** What the key is limited to that a batch was made with, as it was last read; nothing without keys, and of one that nobody knew. */
+    /** What the key is limited to that a batch was made with, as it was last read; nothing without keys, and of one that is unknown. */
     rulesOf: (key: string | null): KeyRules => (key === null ? NONE : (keys.lastKnown(key) ?? NONE)),
+    /** Why nobody knows what a key may do that a batch was made with; null where it is known, and without keys. */
+    unknown: (key: string | null): string | null => (key === null ? null : keys.unknown(key)),
     /** Whether the key is known to be valid no more: revoked, or expired. A key file that cannot be read says nothing of it. */
     isEnded: (key: string | null): boolean =>
       key !== null && (keys.endOf(key) ?? Number.POSITIVE_INFINITY) * 1000 <= now(),
@@ -90,7 +95,10 @@ const callerOf = (found: KeyRecord): Caller => ({
 /** Whether a request may name this model. */
 export const mayUse = ({ models }: KeyRules, name: string): boolean => models?.includes(name) !== false;
 
-function keyIn(authorization: string | undefined): string {
+/** `other`: x-api-key, where Anthropic's clients have it. */
+function keyIn(authorization: string | undefined, other: unknown): string {
+  if (authorization === undefined && typeof other === 'string' && other !== '')
+    return other.slice(0, LONGEST_KEY);
   const [, key] = /^Bearer +(\S+)\s*$/i.exec((authorization ?? '').slice(0, LONGEST_KEY + 10)) ?? [];
   if (key !== undefined) return key;
   throw new ApiError(

@@ -101,6 +101,11 @@ export interface KeyRing {
   withId(id: string): KeyRecord | null;
   /** The key with this id as it was last read, valid or not: what it was limited to holds while the file cannot be read. */
   lastKnown(id: string): KeyRecord | null;
+  /**
+   * Why nobody knows what the key with this id may do: the file was never read, or has no such key, or is not there. Null
+   * where it is known.
+   */
+  unknown(id: string): string | null;
   /** Since when it is valid no more, in Unix seconds: revoked, or expired. Null where it is, and where nobody knows. */
   endOf(id: string): number | null;
 }
@@ -152,7 +157,8 @@ export function openKeys(data: string, warn: Say): KeyRing {
       ]);
     } catch (error) {
       keys = new Map();
-      warn(`${(error as Error).message}; no key is valid until that is fixed`, {
+      const batches = known === null ? ', and batches that were made with keys wait,' : '';
+      warn(`${(error as Error).message}; no key is valid${batches} until that is fixed`, {
         ...{ event: 'keys-unreadable', level: 'error' },
       });
     }
@@ -174,6 +180,12 @@ export function openKeys(data: string, warn: Say): KeyRing {
     lastKnown(id) {
       follow();
       return last.get(id) ?? null;
+    },
+    unknown(id) {
+      follow();
+      if (known === null) return 'keys.json cannot be read';
+      if (last.has(id)) return null;
+      return keys === null ? 'keys.json is not there' : `${id} is not in keys.json`;
     },
     endOf(id) {
       follow();

@@ -44,7 +44,7 @@ export const addApi: Routes = async (app, parts) => {
   addFileRoutes(app, { files, uploads, eraser });
   const rates = createRates(now);
   await addPage(app, parts, { files, store, batches, rates, uploads, create });
-  addAdmin(app, parts, { store, batches });
+  addAdmin(app, parts, { store, batches, eraser });
   addBatchRoutes(app, { store, batches, create, eraser, parts });
   batchMetrics(parts, { store, batches, rates, eraser });
   const retention = new Retention(parts, { files, store, eraser, storage });

@@ -1,5 +1,6 @@
 /** What the API says where it refuses: OpenAI's shape, `{"error": {message, type, param, code}}`, all four always there. */
 import { isFull } from '../../engine/core/files/durable.ts';
+import type { Dialect } from '../../engine/core/item/dialects.ts';
 
 export interface ApiErrorMore {
   /** the field that is wrong */
@@ -86,6 +87,26 @@ export function kept<T>(act: () => T): T {
   }
 }
 
-type Told = Pick<ApiError, 'message' | 'type' | 'param' | 'code'>;
-export const bodyOfError = ({ message, type, param, code }: Told): string =>
-  JSON.stringify({ error: { message, type, param, code } });
+type Told = Pick<ApiError, 'status' | 'message' | 'type' | 'param' | 'code'>;
+/** In the shape that the clients of a path read; Anthropic's has neither `param` nor `code`. */
+export const bodyOfError = (
+  { status, message, type, param, code }: Told,
+  shape: Dialect['errors'] = 'openai',
+): string =>
+  JSON.stringify(
+    shape === 'openai'
+      ? { error: { message, type, param, code } }
+      : { type: 'error', error: { type: anthropicType(status), message } },
+  );
+
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+const anthropicType = (status: number): string =>
+  ANTHROPIC_TYPES[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');

@@ -1,10 +1,11 @@
 /**
- * HTTP: fastify with its own reading of bodies, coercion and logging left out. Every answer has an x-request-id; whatever
+ * HTTP: where a server listens, and fastify with its own reading of bodies, coercion and logging left out. Every answer has an x-request-id; whatever
  * goes wrong has OpenAI's shape. Timeouts are ours: Node's `requestTimeout` would end an upload of some minutes.
  */
-import { type IncomingMessage, STATUS_CODES } from 'node:http';
-import type { Socket } from 'node:net';
+import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import { type Connections, watchConnections } from './connections.ts';
@@ -12,6 +13,7 @@ import { ApiError, bodyOfError, comeAgain, stopping } from './errors.ts';
 import { createRoom, readBody } from './http-body.ts';
 import { type Noted, tellRequest } from './log/request-line.ts';
 import { newRequestId, requestIdOf } from './request-ids.ts';
+import type { Settings } from './serve-config.ts';
 import type { ServerMetrics } from './serve-metrics.ts';
 import type { Parts } from './server-context.ts';
 
@@ -162,7 +164,7 @@ function answer(reply: FastifyReply, error: ApiError): FastifyReply {
     .code(error.status)
     .headers(error.headers)
     .header('content-type', 'application/json; charset=utf-8')
-    .send(bodyOfError(error));
+    .send(bodyOfError(error, reply.request.routeOptions.config.errors));
 }
 
 /** It may still be sending: what it sends is dropped, so that it finds the answer, and then the connection ends. */
@@ -190,4 +192,36 @@ function refuse({ code = '' }: NodeJS.ErrnoException, socket: Socket): void {
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json; charset=utf-8\r\n` +
       `x-request-id: ${newRequestId()}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
   );
+}
+
+type Place = Pick<Settings, 'host' | 'port'>;
+
+/**
+ * Connections that are made before this process takes them. Node's own 511 turn the rest of a thousand callers away, whose
+ * systems try again after a second; the system's own limit (`somaxconn`) is 4,096 as well.
+ */
+export const BACKLOG = 4_096;
+
+/** Exit 64 for an address that cannot be listened on; any other error as it is. */
+export function listenError(error: unknown, { host, port }: Place): unknown {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'EADDRINUSE')
+    return usageError(`--listen: expected a free port of ${host}, found ${port} in use; 0 takes any`);
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND')
+    return usageError(`--listen: expected an address to listen on, found ${host}:${port} (${code})`);
+  return error;
+}
+
+export function urlOf(server: Server, { host }: Place): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+export async function listen(app: FastifyInstance, place: Place): Promise<string> {
+  try {
+    await app.listen({ host: place.host, port: place.port, backlog: BACKLOG });
+  } catch (error) {
+    throw listenError(error, place);
+  }
+  return urlOf(app.server, place);
 }

@@ -1,8 +1,10 @@
 /** Changes of DIR/keys.json: of `fw keys`, and of admins of a server that runs. Whoever changes it has the lock of it. */
+import { randomBytes } from 'node:crypto';
+import { closeSync, fsyncSync, lstatSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { takeLock } from '../../engine/asking/ledger/lock.ts';
 import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
-import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { isFull, makeFolder, OWNER_ONLY, openNew } from '../../engine/core/files/durable.ts';
 import { ioError, usageError } from '../../engine/core/item/failure.ts';
 import { type KeyRecord, keysPath, readKeys, writeKeys } from './api-keys.ts';
 
@@ -31,20 +33,75 @@ function dayIn(text: string): number {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text) ? time : Number.NaN;
 }
 
-/** Reads, changes and writes the keys; of several at once each waits for its turn. */
-export async function changeKeys(data: string, act: (keys: KeyRecord[]) => KeyRecord[]): Promise<void> {
+/** bytes that are held for a revocation, and what is written of them at a time: a block of most file systems */
+const ROOM = 64 * 1024;
+const BLOCK = 4 * 1024;
+const roomPath = (data: string): string => join(data, 'keys.room');
+
+/**
+ * Holds room on the disk of `data`, as a file: a key has to be revoked on a disk that is full, too, and its lock and its new
+ * file need some blocks for that. Where there is less room, it holds what there is.
+ */
+export function holdRoom(data: string): void {
+  const path = roomPath(data);
+  try {
+    if (heldIn(path) === ROOM) return;
+    const fd = openNew(path);
+    try {
+      // no zeros: some file systems keep no blocks of these
+      for (let held = 0; held < ROOM; held += BLOCK) writeSync(fd, randomBytes(BLOCK));
+    } finally {
+      fsyncSync(fd);
+      closeSync(fd);
+    }
+  } catch {
+    // the next change tries it again
+  }
+}
+
+/** Gives up what is held; false where that is nothing. */
+function giveRoom(data: string): boolean {
+  const path = roomPath(data);
+  if (heldIn(path) === 0) return false;
+  rmSync(path, { force: true });
+  return true;
+}
+
+/** bytes; 0 where something else is in its place */
+function heldIn(path: string): number {
+  const stat = lstatSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() === true ? stat.size : 0;
+}
+
+/**
+ * Reads, changes and writes the keys; of several at once each waits for its turn. `isUrgent`: on a full disk it takes the room
+ * that is held for it.
+ */
+export async function changeKeys(
+  data: string,
+  act: (keys: KeyRecord[]) => KeyRecord[],
+  { isUrgent = false }: { isUrgent?: boolean } = {},
+): Promise<void> {
   try {
     makeFolder(data, OWNER_ONLY.folder);
-    const what = { name: keysPath(data), hint: 'then give the command again' };
-    const lock = await inTurn(() => takeLock(join(data, 'locks'), 'keys', { what }));
-    try {
-      writeKeys(data, act(readKeys(data) ?? []));
-    } finally {
-      lock.release();
-    }
+    await changed(data, act).catch(error => {
+      if (!isUrgent || !isFull(error) || !giveRoom(data)) throw error;
+      return changed(data, act);
+    });
+    holdRoom(data);
   } catch (error) {
     const { syscall, message } = error as NodeJS.ErrnoException;
     if (syscall === undefined) throw error; // what `act` says, too
     throw ioError(`expected to write ${keysPath(data)}, found ${message}`);
+  }
+}
+
+async function changed(data: string, act: (keys: KeyRecord[]) => KeyRecord[]): Promise<void> {
+  const what = { name: keysPath(data), hint: 'then give the command again' };
+  const lock = await inTurn(() => takeLock(join(data, 'locks'), 'keys', { what }));
+  try {
+    writeKeys(data, act(readKeys(data) ?? []));
+  } finally {
+    lock.release();
   }
 }

@@ -125,14 +125,15 @@ const revoke = command({
       (id === which || name === which) && revoked === undefined;
     const revoked = Math.floor(Date.now() / 1000);
     let ids: string[] = [];
-    await changeKeys(folderOf(data), keys => {
+    const revoking = (keys: KeyRecord[]): KeyRecord[] => {
       ids = keys.filter(isMeant).map(({ id }) => id);
       if (ids.length === 0)
         throw usageError(
           `expected a key or a name that is in use, found ${JSON.stringify(which.slice(0, 100))}`,
         );
       return keys.map(one => (isMeant(one) ? { ...one, revoked } : one));
-    });
+    };
+    await changeKeys(folderOf(data), revoking, { isUrgent: true });
     process.stderr.write(`fw keys: revoked ${ids.join(', ')}\n`);
     return EXIT.ok;
   },

@@ -12,10 +12,10 @@ import { createAccess, isLoopback } from './access.ts';
 import { createActs } from './admin/acts.ts';
 import { type KeyRing, openKeys } from './api-keys.ts';
 import { BudgetJournal } from './budget-journal.ts';
-import { EndpointList } from './endpoint-list.ts';
-import { keepEndpoints } from './endpoint-memory.ts';
+import { EndpointList, keepEndpoints } from './endpoint-list.ts';
 import { createHttp } from './http.ts';
 import { type Disk, Room } from './keep/room.ts';
+import { holdRoom } from './key-changes.ts';
 import { beginRun } from './last-run.ts';
 import type { Sources } from './reload.ts';
 import type { Settings, Told } from './serve-config.ts';
@@ -70,6 +70,7 @@ export async function openParts(serving: Serving, stops: Pick<Parts, 'closing' |
   closers.push(() => lock.release());
   try {
     const { isOurs } = lock;
+    if (keys.isThere) holdRoom(data);
     const clock = clockOf(data, say, serving.clocks);
     closers.push(() => clock.stop());
     const { now = clock.now, now: stamp = clock.stamp } = serving;

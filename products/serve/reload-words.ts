@@ -7,7 +7,7 @@ import type { WebhookTarget } from './webhooks.ts';
 const OWN: ReadonlySet<string> = new Set([
   ...['listen', 'data', 'redis', 'redis_prefix', 'lease'],
   ...['models', 'webhooks', 'discover', 'limits', 'pool', 'grace', 'disk_reserve'],
-  ...['record', 'log', 'log_level', 'interactive_ttft'],
+  ...['record', 'log', 'log_level'],
 ]);
 
 const textOf = (value: unknown): string => JSON.stringify(value) ?? '';
@@ -35,7 +35,6 @@ function laterIn(before: Told, after: Told): string[] {
     'redis, redis_prefix or lease': settings.queue,
     disk_reserve: settings.diskReserve,
     record: settings.gateway.isRecordRequired,
-    interactive_ttft: settings.gateway.ttft,
     'log or log_level': log,
     'limits.body': settings.limits.body,
     'limits.uploads': settings.limits.uploads,
@@ -44,6 +43,7 @@ function laterIn(before: Told, after: Told): string[] {
     'pool.api_key_env': pool.key?.name,
     'pool.retry_budget': pool.retryBudget,
     'pool.timeout': pool.timeout,
+    'pool.overflow': pool.overflow,
   });
   const now = fixed(before);
   return Object.entries(fixed(after)).flatMap(([name, value]) =>

@@ -1,12 +1,17 @@
 /**
- * Settings that are read again while the server runs: by SIGHUP, and when their files change. They are read and checked whole;
- * where something is wrong nothing changes. What cannot change while it runs is said by its name.
+ * What changes a server while it runs: endpoints that are found, and its settings, which are read again by SIGHUP and when
+ * their files change. They are read and checked whole; where something is wrong nothing changes. What cannot change while it
+ * runs is said by its name.
  */
+import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { readSmallFile } from '../../engine/core/config/yaml.ts';
 import type { Say } from '../../engine/core/item/say.ts';
+import { createDiscovery } from './discovery/discover.ts';
 import { changeInWords, type EndpointList } from './endpoint-list.ts';
 import { differences } from './reload-words.ts';
 import type { Settings, Told } from './serve-config.ts';
+import type { Parts } from './server-context.ts';
+import { watchFiles } from './watch-files.ts';
 import type { Webhooks } from './webhooks.ts';
 
 /** Where it is told that. */
@@ -63,7 +68,7 @@ export function createReload({
     const { changed, later } = differences(running, told);
     webhooks.follow(told.settings.webhooks, secrets);
     Object.assign(settings, fixedFrom(settings, told.settings));
-    const moved = endpoints.setNamed(told.pool.endpoints, settings.gateway.reserve).map(changeInWords);
+    const moved = endpoints.setNamed(told.pool.endpoints, settings.gateway).map(changeInWords);
     const wasGood = isGood;
     isGood = true;
     complaint = '';
@@ -97,13 +102,42 @@ export function createReload({
 
 export type Reload = ReturnType<typeof createReload>;
 
+/** `told`: what it began with; absent where nothing is read again. */
+export function openChanges(told: { first: Told; sources: Sources } | undefined, parts: Parts) {
+  const { settings, endpoints, webhooks, metrics, say } = parts;
+  if (told === undefined) return { reload: null, stop() {} };
+  const discovery = createDiscovery({
+    ...{ clock: systemClock, env: process.env, say },
+    found: (name, found) => endpoints.setFound(name, found),
+  });
+  discovery.set(settings.discover);
+  if (told.sources.files.length === 0) return { reload: null, stop: discovery.stop };
+  const { first, sources } = told;
+  const reload = createReload({
+    ...{ sources, first, settings, endpoints, webhooks, say },
+    onChange: () => discovery.set(settings.discover),
+  });
+  metrics.measure(
+    { fw_config_ok: ['Whether the config and pool files, when they were last read, were right: 1 or 0.'] },
+    () => ({ fw_config_ok: reload.isGood() ? 1 : 0 }),
+  );
+  const watch = watchFiles(sources.files, { clock: systemClock, onChange: () => void reload.again(null) });
+  return {
+    reload: (by: string) => reload.again(by),
+    stop(): void {
+      watch.stop();
+      discovery.stop();
+    },
+  };
+}
+
 /** With what cannot change while the server runs as it is. */
 function fixedFrom(now: Settings, next: Settings): Settings {
   const { host, port, queue, limits, diskReserve, gateway } = now;
   const { body, uploads } = limits;
   return {
     ...{ ...next, host, port, queue, diskReserve, limits: { ...next.limits, body, uploads } },
-    gateway: { ...next.gateway, isRecordRequired: gateway.isRecordRequired, ttft: gateway.ttft },
+    gateway: { ...next.gateway, isRecordRequired: gateway.isRecordRequired },
   };
 }
 

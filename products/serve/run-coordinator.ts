@@ -16,8 +16,7 @@ import { type QueueSettings, WORKER_KEY } from '../workers/queue-options.ts';
 import { remotePool } from '../workers/sharding.ts';
 import { createAccess, isLoopback } from './access.ts';
 import type { KeyRecord, KeyRing } from './api-keys.ts';
-import { createHttp } from './http.ts';
-import { listen } from './listening.ts';
+import { createHttp, listen } from './http.ts';
 import { ServerMetrics } from './serve-metrics.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
 
@@ -134,6 +133,7 @@ export function ringOf(key: string | null): KeyRing {
     find: shown => (timingSafeEqual(hashOf(shown), digest) ? record : null),
     withId: id => (id === record.id ? record : null),
     lastKnown: id => (id === record.id ? record : null),
+    unknown: () => null,
     endOf: () => null,
   };
 }

@@ -12,7 +12,7 @@
  */
 import { constants } from 'node:os';
 import { resolve } from 'node:path';
-import { EXIT, type Fatal, usageError } from '../../engine/core/item/failure.ts';
+import { EXIT, type Fatal, fatalOf, usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { command } from '../../engine/flow/command.ts';
 import type { Values } from '../../engine/flow/options.ts';
@@ -82,24 +82,35 @@ export default command({
   },
 
   async run(options, positionals) {
-    if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
-    expectManyRequests();
-    const { settingsOf } = await import('./serve-config.ts');
-    const { openStderr } = await import('./log/stderr.ts');
-    const told = settingsOf(options, process.env);
-    const log = openStderr(`fw ${NAME}`, told.log);
-    const read = async (warn: Say): Promise<Told> => {
-      const { pool: file, otlp: _otlp, ...now } = settingsOf(options, process.env);
-      const { queue, discover } = now.settings;
-      // workers have endpoints of their own
-      const needsNone = queue !== null || discover.length > 0;
-      const pool = await lastingSettings(options, { ...(file && { file }), needsNone, warn });
-      return { ...now, data: resolve(now.data), pool };
-    };
+    const { openStderr } = await import('./log/log.ts');
+    const label = `fw ${NAME}`;
+    let { log: format = 'text' } = options;
+    let log: ReturnType<typeof openStderr> | undefined;
     try {
+      if (positionals.length > 0) throw usageError(`expected options only, found "${positionals[0]}"`);
+      expectManyRequests();
+      const { settingsOf } = await import('./serve-config.ts');
+      const told = settingsOf(options, process.env);
+      log = openStderr(label, told.log);
+      format = told.log.format;
+      const read = async (warn: Say): Promise<Told> => {
+        const { pool: file, otlp: _otlp, ...now } = settingsOf(options, process.env);
+        const { queue, discover } = now.settings;
+        // workers have endpoints of their own
+        const needsNone = queue !== null || discover.length > 0;
+        const pool = await lastingSettings(options, { ...(file && { file }), needsNone, warn });
+        return { ...now, data: resolve(now.data), pool };
+      };
       return await serve(options, { read, otlp: told.otlp }, log.say);
+    } catch (error) {
+      // who reads lines of JSON gets no line of text, whatever it ends with
+      if (format !== 'json') throw error;
+      const { exit, message } = fatalOf(error);
+      log ??= openStderr(label, { format, level: 'error' });
+      log.say(message, { event: 'ended', level: 'error', exit });
+      return exit;
     } finally {
-      await log.close();
+      await log?.close();
     }
   },
 });
@@ -135,10 +146,12 @@ async function serve(options: ServeFlags & Values, { read, otlp }: Start, say: S
   let standing: Standing | null | undefined;
   if (options.standby) {
     const { expectKeys } = await import('./open-parts.ts');
-    expectKeys({ data, settings: first.settings, say });
+    const { createAccess } = await import('./access.ts');
+    const access = createAccess(expectKeys({ data, settings: first.settings, say }), Date.now);
     const { waitInStandby } = await import('./standby.ts');
     const { asked: signal } = ending;
-    standing = await waitInStandby({ data, place: first.settings, say, listening, onLost: onBroken, signal });
+    const { settings: place } = first;
+    standing = await waitInStandby({ data, place, access, say, listening, onLost: onBroken, signal });
   }
   if (standing === null) return exitOf(await ending.first);
   // the files may have changed while it stood by

@@ -8,10 +8,10 @@ import type { Level } from '../../engine/core/item/say.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
 import { checkDiscover, type Discover } from './discovery/entries.ts';
+import type { Runaway } from './gateway/kept-text.ts';
 import { checkModels, type Models } from './gateway/served-models.ts';
-import type { Runaway } from './gateway/stream-record.ts';
 import { bytesOf, type Keep, type KeepFile, keepOf } from './keep/keep-settings.ts';
-import type { Format } from './log/log.ts';
+import type { Format, LogSettings } from './log/log.ts';
 import { otlpOf } from './traces/otlp-settings.ts';
 import type { WebhookTarget } from './webhooks.ts';
 
@@ -53,12 +53,6 @@ export interface Told {
   log: LogSettings;
   /** what the file says */
   said: ServeFile;
-}
-
-/** The log: its form, and the level below which lines are left out. */
-export interface LogSettings {
-  format: Format;
-  level: Level;
 }
 
 export interface GatewaySettings {

@@ -16,6 +16,20 @@ export type Values = number | null | Iterable<readonly [label: string, value: nu
 /** seconds: answers of a model take long */
 const TIMES = [0.005, 0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
+/** Of the process: CPU, memory, how late the event loop is, under the names that all Node programs have; and what it is. */
+function addOwn(register: Registry, isStandby: 0 | 1): void {
+  collectDefaultMetrics({ register });
+  const help = 'Whether this process stands by for another one that serves the folder: 1 or 0.';
+  new Gauge({ name: 'fw_standby', help, registers: [register] }).set(isStandby);
+}
+
+/** What one that stands by says: that it is there, and how it does. */
+export function standbyMetrics(): Pick<Registry, 'contentType' | 'metrics'> {
+  const registry = new Registry();
+  addOwn(registry, 1);
+  return registry;
+}
+
 export class ServerMetrics {
   readonly #registry = new Registry();
   readonly calls = new CallMetrics(this.#registry);
@@ -35,8 +49,7 @@ export class ServerMetrics {
   });
 
   constructor(stats: () => PoolStats) {
-    // of the process: CPU, memory, how late the event loop is, under the names that all Node programs have
-    collectDefaultMetrics({ register: this.#registry });
+    addOwn(this.#registry, 0);
     this.measure(
       {
         fw_endpoint_up: ['Whether an endpoint is available: 1 or 0.', 'endpoint'],

@@ -4,11 +4,11 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { addApi, addOwn } from './api.ts';
-import { openChanges } from './changes.ts';
 import { addGateway } from './gateway/gateway.ts';
-import { listen } from './listening.ts';
+import { listen } from './http.ts';
 import { addLora } from './lora.ts';
 import { openParts, type Serving } from './open-parts.ts';
+import { openChanges } from './reload.ts';
 import type { Routes } from './server-context.ts';
 import { addShards, shardMetrics } from './shard-routes.ts';
 

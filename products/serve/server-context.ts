@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
 import type { Disk } from '../../engine/core/files/durable.ts';
+import type { Dialect } from '../../engine/core/item/dialects.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
 import type { Acts } from './admin/acts.ts';
@@ -70,5 +71,7 @@ declare module 'fastify' {
     scope?: Scope | null;
     /** bytes of the body; `limits.body` of the config unless given */
     most?: number;
+    /** the shape of what it says where it refuses; OpenAI's unless given */
+    errors?: Dialect['errors'];
   }
 }

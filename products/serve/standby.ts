@@ -18,10 +18,12 @@ import { DISK, type Disk, makeFolder, OWNER_ONLY } from '../../engine/core/files
 import type { Fatal } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { loadLasting } from '../../engine/running/open-pool.ts';
+import type { Access } from './access.ts';
 import type { BeatingData } from './beating.ts';
-import { bodyOfError, comeAgain, stopping } from './errors.ts';
-import { BACKLOG, listenError, urlOf } from './listening.ts';
+import { ApiError, bodyOfError, comeAgain, stopping } from './errors.ts';
+import { BACKLOG, listenError, urlOf } from './http.ts';
 import type { Settings } from './serve-config.ts';
+import { standbyMetrics } from './serve-metrics.ts';
 import { loadQueue } from './serve-workers.ts';
 
 /** ms between two renewals: twelve without one, which are three seconds, and another one takes over */
@@ -36,6 +38,8 @@ const MOST_CONNECTIONS = 1_000;
 export interface StandbyOptions {
   data: string;
   place: Pick<Settings, 'host' | 'port'> & Partial<Pick<Settings, 'queue'>>;
+  /** of who asks for metrics */
+  access: Pick<Access, 'check'>;
   say: Say;
   /** told the URL once: when it serves, or listens while it has to wait */
   listening(url: string): void;
@@ -54,10 +58,11 @@ export interface Standing {
 
 /** Null where it was told to end before it could take over. Exit 64 where it cannot listen. */
 export async function waitInStandby(options: StandbyOptions): Promise<Standing | null> {
-  const { data, place, say, listening, onLost, signal } = options;
+  const { data, place, access, say, listening, onLost, signal } = options;
   makeFolder(data, OWNER_ONLY.folder);
   await loadAll(place);
-  const server = createServer(sendAway);
+  const metrics = standbyMetrics();
+  const server = createServer((request, response) => void answer(request, response, { access, metrics }));
   server.headersTimeout = WITHIN;
   server.requestTimeout = WITHIN;
   server.maxConnections = MOST_CONNECTIONS;
@@ -149,16 +154,23 @@ const STANDBY = comeAgain(
   1,
 );
 
-function sendAway(request: IncomingMessage, response: ServerResponse): void {
-  const path = (request.url ?? '').split('?', 1)[0];
-  const [status, body]: [number, string] =
-    path === '/health'
-      ? [200, '{"status":"ok"}']
-      : [503, path === '/ready' ? '{"status":"standby"}' : bodyOfError(STANDBY)];
+interface Told {
+  status: number;
+  body: string;
+  headers?: Readonly<Record<string, string>>;
+}
+
+interface Answering extends Pick<StandbyOptions, 'access'> {
+  metrics: ReturnType<typeof standbyMetrics>;
+}
+
+/** It says that it is there, to who watches it too, and sends everybody else away. */
+async function answer(request: IncomingMessage, response: ServerResponse, by: Answering): Promise<void> {
+  const { status, body, headers } = await toldTo(request, by);
   response.writeHead(status, {
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
-    ...(status === 503 && STANDBY.headers),
+    ...headers,
     connection: 'close',
   });
   response.end(body);
@@ -167,6 +179,23 @@ function sendAway(request: IncomingMessage, response: ServerResponse): void {
   request.resume();
   setTimeout(() => request.socket.destroy(), LINGER).unref();
 }
+
+async function toldTo({ url = '', headers }: IncomingMessage, { access, metrics }: Answering): Promise<Told> {
+  const path = url.split('?', 1)[0];
+  if (path === '/health') return { status: 200, body: '{"status":"ok"}' };
+  if (path === '/ready') return { status: 503, body: '{"status":"standby"}', headers: STANDBY.headers };
+  if (path !== '/metrics') return refusal(STANDBY);
+  try {
+    access.check(headers, 'metrics');
+    return { status: 200, body: await metrics.metrics(), headers: { 'content-type': metrics.contentType } };
+  } catch (error) {
+    return refusal(error instanceof ApiError ? error : new ApiError(500, 'The metrics could not be read.'));
+  }
+}
+
+const refusal = (error: ApiError): Told => ({
+  ...{ status: error.status, body: bodyOfError(error), headers: error.headers },
+});
 
 function begin(server: Server, { host, port }: StandbyOptions['place']): Promise<undefined> {
   return new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@
  * where the request asked for it, then `[DONE]`.
  */
 import type { ServerResponse } from 'node:http';
-import type { Reply } from './chat.ts';
+import type { Reply, Script } from './chat.ts';
 import { chatLogprobs, completionLogprobs } from './logprobs.ts';
 import { type Refusal, refusalBody } from './refusal.ts';
 import { tokenTexts } from './tokens.ts';
@@ -16,11 +16,13 @@ const SERVER = 'fw-simulate';
 
 /** `now` is in whole seconds since 1970, here and below. Put together by hand: only id, text and model need escaping. */
 export function wholeBody(reply: Reply, now: number): string {
-  const { kind, id, model, text, echo, finish, usage } = reply;
+  const { kind, id, model, text, echo, finish, usage, wire } = reply;
+  if (wire !== undefined) return wire.whole(reply, now);
   const named = `"model":${JSON.stringify(model)}`;
   const used = `"usage":${usageJson(usage)}`;
   if (kind === 'embedding')
     return `{"id":${JSON.stringify(id)},"object":"list","created":${now},${named},"data":${text},${used}}`;
+  if (kind === 'rerank') return `{"id":${JSON.stringify(id)},${named},${used},"results":${text}}`;
   const ending = `"logprobs":${logprobsOf(reply)},"finish_reason":"${finish}","stop_reason":${JSON.stringify(reply.stopReason)}`;
   const rest = `${used},"system_fingerprint":"${FINGERPRINT}","service_tier":null,"kv_transfer_params":null`;
   if (kind === 'completion') {
@@ -39,15 +41,8 @@ function logprobsOf({ kind, chances }: Reply, from = 0, to?: number, offset = 0)
   return kind === 'chat' ? chatLogprobs(tokens) : completionLogprobs(tokens, offset);
 }
 
-/** A streamed answer, to be said in parts as its tokens come. */
-export interface Script {
-  /** The events up to this share of the text, 0 to 1, that were not given before. */
-  upTo(share: number): string;
-  /** All that is left, the usage where it was asked for, and `[DONE]`. */
-  rest(): string;
-}
-
 export function scriptOf(reply: Reply, now: number): Script {
+  if (reply.wire !== undefined) return reply.wire.script(reply, now);
   const { kind, id, model, text, echo, finish, stopReason, usage, includeUsage, usageInEach } = reply;
   const object = kind === 'chat' ? 'chat.completion.chunk' : 'text_completion';
   const head = `"id":${JSON.stringify(id)},"object":"${object}","created":${now},"model":${JSON.stringify(model)}`;
@@ -121,7 +116,8 @@ export function sendText(response: ServerResponse, status: number, type: string,
 }
 
 export function sendRefusal(response: ServerResponse, refusal: Refusal, more: object = {}): void {
-  sendJson(response, refusal.status, refusalBody(refusal), more);
+  const isAnthropic = response.req?.url?.startsWith('/v1/messages') === true;
+  sendJson(response, refusal.status, refusalBody(refusal, isAnthropic), more);
 }
 
 export function startStream(response: ServerResponse): void {

@@ -39,8 +39,23 @@ export interface ChatSettings extends ContentSettings {
   forLength?: boolean;
 }
 
+/** A streamed answer, to be said in parts as its tokens come. */
+export interface Script {
+  /** The events up to this share of the text, 0 to 1, that were not given before. */
+  upTo(share: number): string;
+  /** All that is left, the usage where it was asked for, and what ends a stream. */
+  rest(): string;
+}
+
+/** `now` in whole seconds since 1970. */
+export interface Wire {
+  whole(reply: Reply, now: number): string;
+  script(reply: Reply, now: number): Script;
+}
+
 export interface Reply {
-  kind: 'chat' | 'completion' | 'embedding';
+  /** `embedding`: a list of whatever kind, of vectors, scores or classes */
+  kind: 'chat' | 'completion' | 'embedding' | 'rerank' | 'response' | 'message' | 'count';
   /** `chatcmpl-`, `cmpl-` or `embd-`, and the X-Request-Id of the request, or else a hash of its body */
   id: string;
   model: string;
@@ -65,6 +80,8 @@ export interface Reply {
   faults: AnswerFault[];
   /** those that were planted in it */
   biases: readonly Bias[];
+  /** of the dialects that say an answer in parts: how this one is written */
+  wire?: Wire;
 }
 
 /** What an embedding, say, has nothing of. */
@@ -182,7 +199,12 @@ interface Saying {
 }
 
 /** The answer to a conversation, with the faults that its request drew, in at most `most` tokens. */
-function say(question: Schema, { conversation, most, top }: Saying, request: Buffer, settings: ChatSettings) {
+export function say(
+  question: Schema,
+  { conversation, most, top }: Saying,
+  request: Buffer,
+  settings: ChatSettings,
+) {
   const { draws } = settings;
   const form = formAsked(question);
   const { content, biases } = contentOf(form, conversation, request, settings);
@@ -213,7 +235,7 @@ function say(question: Schema, { conversation, most, top }: Saying, request: Buf
   };
 }
 
-function conversationOf(messages: readonly Message[]): Conversation {
+export function conversationOf(messages: readonly Message[]): Conversation {
   const said = (role: string) =>
     messages
       .filter(message => message.role === role)

@@ -5,9 +5,9 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../../engine/asking/endpoints/pool-clock.ts';
-import { drop, type Script, scriptOf, sendJson, sendRefusal, startStream, wholeBody } from './answer-wire.ts';
+import { drop, scriptOf, sendJson, sendRefusal, startStream, wholeBody } from './answer-wire.ts';
 import { biasText } from './bias.ts';
-import type { ChatSettings, Reply } from './chat.ts';
+import type { ChatSettings, Reply, Script } from './chat.ts';
 import type { Control } from './control.ts';
 import { drawTransportFault, FAULTS, type Fault, type TransportFault } from './faults.ts';
 import { PURPOSE, type Random, saltOf, sha256 } from './random.ts';
@@ -59,9 +59,11 @@ interface Said {
   reply: Reply;
 }
 
-/** As vLLM: with the X-Request-Id of the request, where it has one. */
+/** As vLLM: with the X-Request-Id of the request, where it has one; not of a response, whose id is its own. */
 function idOf(id: string, { 'x-request-id': given }: IncomingHttpHeaders): string {
-  return typeof given === 'string' && given !== '' ? `${id.slice(0, id.indexOf('-'))}-${given}` : id;
+  return typeof given === 'string' && given !== '' && id.includes('-')
+    ? `${id.slice(0, id.indexOf('-'))}-${given}`
+    : id;
 }
 
 const MOST_BODIES = 1_000_000;

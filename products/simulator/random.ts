@@ -17,6 +17,7 @@ export const PURPOSE = {
   swap: 5,
   bias: 6,
   logprobs: 7,
+  reasoning: 8,
 } as const;
 export type Purpose = (typeof PURPOSE)[keyof typeof PURPOSE];
 

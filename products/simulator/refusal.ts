@@ -14,7 +14,8 @@ export class Refusal extends Error {
 export const badRequest = (message: string): Refusal => new Refusal(400, 'BadRequestError', message);
 export const notFound = (message: string): Refusal => new Refusal(404, 'NotFoundError', message);
 
-/** `code` of the body is the HTTP status, as a number. */
-export function refusalBody({ status, type, message }: Refusal): string {
+/** At the paths of Anthropic in its shape, with vLLM's own names of errors. `code` of the body is the HTTP status, as a number. */
+export function refusalBody({ status, type, message }: Refusal, isAnthropic = false): string {
+  if (isAnthropic) return JSON.stringify({ type: 'error', error: { type, message } });
   return JSON.stringify({ error: { message, type, param: null, code: status } });
 }

@@ -13,6 +13,7 @@ import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'nod
 import { filesOfFolder, folderOfAgents } from '../../engine/asking/agents/load-agents.ts';
 import { readYaml } from '../../engine/core/config/yaml.ts';
 import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import { BOUNDING } from '../../engine/flow/join.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
 import { filesOf, type OptionsOfStage, optionsOf } from '../../engine/running/stage-options.ts';
@@ -55,7 +56,7 @@ function bundled(placed: OptionsOfStage, base: string, bag: Bag): Values {
 /** Options that do not go along: what each worker says for itself, what the coordinator does, and what no worker could do alone. */
 const STAYS: ReadonlySet<string> = new Set([
   ...Object.keys(POOL_OPTIONS).filter(name => name !== 'model'),
-  ...['failures', 'in-flight', 'ordered', 'grace', 'max-failed'],
+  ...['failures', 'in-flight', 'ordered', 'grace', ...BOUNDING],
 ]);
 /** The options that go along with a stage: those that say what is done to a line. */
 function travelling({ stage, options }: OptionsOfStage): Values {

@@ -18,6 +18,7 @@ import { originOf, textOf } from '../../engine/core/files/origin.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import { type Item, isItem, isRawRequest } from '../../engine/core/item/item.ts';
 import { lossless } from '../../engine/core/json/lossless.ts';
+import { BOUNDING } from '../../engine/flow/join.ts';
 import type { Values } from '../../engine/flow/options.ts';
 import { type Stage, stage } from '../../engine/flow/stage.ts';
 import { POOL_OPTIONS } from '../../engine/running/open-pool.ts';
@@ -153,6 +154,11 @@ function refuseOptions({ stage, options }: OptionsOfStage, isLast: boolean): voi
         `--redis: expected ${name} without ${option}, found it: workers have their own endpoints; set it there (fw work --help)`,
       );
   }
+  const bound = BOUNDING.find(option => option !== 'max-failed' && options[option] !== undefined);
+  if (bound !== undefined)
+    throw usageError(
+      `--redis: expected ${name} without ${bound}, found it: each worker has endpoints and a ledger of its own, and nobody sees what all of them spend`,
+    );
   if (options.ordered === true)
     throw usageError(
       `--redis: expected ${name} without ordered, found it: results come as workers finish them; sort the output afterwards`,

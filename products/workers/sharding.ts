@@ -150,7 +150,7 @@ export function remotePool(desk: Desk, work: () => PlannedWork | null): Endpoint
     async close() {},
     tell: notHere,
     setEndpoints: () => [],
-    setReserve() {},
+    setLive() {},
     drain: () => false,
     resume: () => false,
     wasServed: () => false,

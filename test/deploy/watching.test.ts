@@ -59,6 +59,7 @@ test('the metrics that they name are on the page of a run or of a server, with t
     'fw_items_read_total',
     'fw_replayed_calls_total',
     'fw_retries_total',
+    'fw_standby',
   ]);
 });
 

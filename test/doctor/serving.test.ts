@@ -105,6 +105,7 @@ test('llama.cpp: recognised by what it answers, slots and context from /props', 
   });
   const notes = endpoints[0]?.findings.filter(({ mark }) => mark !== 'ok');
   expect(notes?.map(({ check, advice }) => [check, advice])).toEqual([
+    ['without', undefined],
     ['metrics', 'start llama-server with --metrics'],
     ['batch', 'limit: 5 in a pool file, or start the server with -np 256'],
   ]);

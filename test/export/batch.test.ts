@@ -84,13 +84,16 @@ describe('what vllm run-batch does', () => {
       results.map(({ custom_id, response, error }) => [custom_id, response?.status_code, error?.code]),
     ).toEqual([
       ['model', undefined, 'no-such-model'],
-      ['url', 404, 'call-refused'],
+      ['url', 404, 'no-such-path'],
       ['stream', undefined, 'bad-request'],
       ['stream as text', undefined, 'bad-request'],
       ['field', 400, 'call-refused'],
     ]);
     expect(results[0]?.error?.message).toBe(
       'Expected a model that is served (simulated-3b), found "NonExistModel".',
+    );
+    expect(results[1]?.error?.message).toContain(
+      `${simulator.url} does not answer POST /v1/bad_url (HTTP 404`,
     );
     expect(results[4]?.response?.body.error?.message).toContain('temperature');
   });

@@ -145,3 +145,22 @@ test('requests of a batch file', async () => {
   expect(stdout).toContain('The first request, of item 2, to /v1/chat/completions:');
   expect(readFileSync(join(at, 'out.ndjson'), 'utf8')).toContain('"id":"1"');
 });
+
+test('after a pilot: tokens and cost as in the answers on record, and near what the run then costs', async () => {
+  const at = folder();
+  const [{ url } = { url: '' }] = server.all;
+  writeFileSync(join(at, 'pool.yaml'), `endpoints:\n  - { url: "${url}", price: 2/1/8 }\n`);
+  pipeline(at, '{ decision: false, pool: pool.yaml }');
+  const unknown = await dry(at, `${CSV} --limit 20`);
+  expect(unknown.stdout).toMatch(/^tokens out {7}about [\d,]+ \(half of max_tokens\)$/m);
+  const pilot = await fw(`fw run p.yaml ${CSV} --limit 6`, { cwd: at });
+  expect(pilot.stderr).toMatch(/ cost \d+\.\d+/);
+  const { stdout, calls } = await dry(at, `${CSV} --limit 20`);
+  expect(calls).toBe(14 * 4);
+  expect(stdout).toMatch(/^tokens in {8}about [\d,]+ \(as in the 24 answers on record\)$/m);
+  const [, foretold] = /^cost {13}about (\S+) if all is asked at http:\S+ \(2\/1\/8\)$/m.exec(stdout) ?? [];
+  const rest = await fw(`fw run p.yaml ${CSV} --limit 20`, { cwd: at });
+  const [, cost] = / cost (\d+\.\d+)/.exec(rest.stderr) ?? [];
+  expect(Number(foretold) / Number(cost)).toBeGreaterThan(0.7);
+  expect(Number(foretold) / Number(cost)).toBeLessThan(1.4);
+});

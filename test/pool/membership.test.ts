@@ -102,7 +102,7 @@ test('places that are kept free for live calls change while it runs, at new endp
   const pool = await open([{ url: server.url, limit: 8 }], { lasting: true, reserve: 4 });
   const waits = Array.from({ length: 30 }, () => outcome(pool));
   await server.reached(4);
-  pool.setReserve(2);
+  pool.setLive(2, null);
   await server.reached(6);
   pool.setEndpoints([setting(server.url, 8), setting(other.url, 8)]);
   await other.reached(6);

@@ -255,3 +255,19 @@ test('the sum of a run that ended early says how many items never left', () => {
     else expect(sum).not.toContain('not finished');
   }
 });
+
+test('what servers lack is said at the end, and what the run did instead', () => {
+  const mute = { lacks: { metrics: true, formless: 0 } };
+  const lines = (endpoints: EndpointStats[]) => closingLines(closing({ endpoints })).at(-1);
+  expect(lines([endpoint('a', mute)])).toBe(
+    'without: no load at /metrics: limits and patience followed its answers alone',
+  );
+  expect(lines([endpoint('a', { ...mute, pinned: true }), endpoint('b')])).toBe(
+    'without: no load at /metrics at http://a:8005/v1: patience followed its answers alone',
+  );
+  expect(lines([endpoint('a', { lacks: { metrics: false, formless: 1200 } })])).toBe(
+    'without: no guided decoding: 1,200 tries without the form of the answer, which was checked all the same',
+  );
+  // one that answered nothing is no matter
+  expect(lines([endpoint('a', { ...mute, answered: 0 }), endpoint('b')])).not.toContain('without');
+});

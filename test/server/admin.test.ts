@@ -151,6 +151,7 @@ test('no other scope reaches a route of admins, and the first key of a server is
     ['GET', 'batches'],
     ['GET', 'batches/batch_1'],
     ['POST', 'batches/batch_1/cancel', {}],
+    ['DELETE', 'batches/batch_1'],
     ['GET', 'endpoints'],
     ['POST', 'endpoints/drain', { url: 'x' }],
     ['POST', 'endpoints/resume', { url: 'x' }],
@@ -165,7 +166,7 @@ test('no other scope reaches a route of admins, and the first key of a server is
   expect(readKeys(data)).toHaveLength(4);
 });
 
-test('batches of all owners are seen and cancelled', async () => {
+test('batches of all owners are seen, cancelled and deleted', async () => {
   const model = await serve(() => {});
   const data = folder();
   const [admin, bob] = [keyOf(data, 'root', ['admin']), keyOf(data, 'bob')];
@@ -181,7 +182,16 @@ test('batches of all owners are seen and cancelled', async () => {
   expect((await as(admin, server, 'POST', `batches/${made.id}/cancel`, {})).body.status).toBe('cancelling');
   const ended = await reached(server.client(bob), made.id);
   expect(ended.status).toBe('cancelled');
-  expect(actsIn(server)[0]).toMatchObject({ act: 'batch.cancelled', owner: 'bob', target: made.id });
+  const gone = await as(admin, server, 'DELETE', `batches/${made.id}`);
+  expect(gone.body).toMatchObject({ id: made.id, deleted: true, files: expect.any(Array) });
+  expect((await as(admin, server, 'GET', `batches/${made.id}`)).status).toBe(404);
+  await expect(server.client(bob).batches.retrieve(made.id)).rejects.toMatchObject({ status: 404 });
+  const open = await begin(server.client(bob), `${lineOf('a', { model: 'm' })}\n`);
+  expect((await as(admin, server, 'DELETE', `batches/${open.id}`)).status).toBe(400);
+  expect(actsIn(server)).toMatchObject([
+    { act: 'batch.cancelled', owner: 'bob', target: made.id },
+    { act: 'batch.deleted', owner: 'bob', target: made.id },
+  ]);
 });
 
 test('a drain is kept over reloads and restarts; without another endpoint live calls are told why', async () => {

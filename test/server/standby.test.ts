@@ -12,11 +12,13 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import OpenAI from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
+import { createAccess } from '../../products/serve/access.ts';
+import { openKeys } from '../../products/serve/api-keys.ts';
 import { waitInStandby } from '../../products/serve/standby.ts';
 import { runs, slow } from '../all.ts';
 import { folder } from '../fw.ts';
 import { begin, type Line, linesOf } from './batching.ts';
-import { MODEL, served, serveProcess } from './serving.ts';
+import { keyOf, MODEL, served, serveProcess } from './serving.ts';
 
 const FREE = { host: '127.0.0.1', port: 0 };
 
@@ -32,6 +34,10 @@ function standing(data: string, place = FREE) {
   });
   const taken = waitInStandby({
     ...{ data, place, listening, signal: stop.signal },
+    access: createAccess(
+      openKeys(data, () => {}),
+      Date.now,
+    ),
     say: message => void said.push(message),
     onLost: error => void lost.push(error),
   });
@@ -61,6 +67,26 @@ test('while it stands by it is alive, not ready, and sends everybody else away; 
   const { url: after } = await served({ data: first.data, standing: standingNow });
   expect(after).toBe(url);
   expect(await about('/ready')).toMatchObject([200, null, { status: 'ready', endpoints_up: 1 }]);
+});
+
+test('who watches it sees that it stands by, with a key where there are some', async () => {
+  const first = await served();
+  const own = await (await fetch(`${first.url}/metrics`)).text();
+  expect(own).toContain('\nfw_standby 0\n');
+  const url = await standing(first.data).url;
+  const open = await fetch(`${url}/metrics`);
+  expect([open.status, open.headers.get('content-type')]).toEqual([
+    200,
+    expect.stringContaining('text/plain'),
+  ]);
+  const text = await open.text();
+  expect(text).toContain('\nfw_standby 1\n');
+  expect(text).toMatch(/^process_cpu_seconds_total /m);
+  const [watcher, chatter] = [keyOf(first.data, 'prom', ['metrics']), keyOf(first.data, 'bob', ['chat'])];
+  const statusOf = async (key: string | null) =>
+    (await fetch(`${url}/metrics`, { headers: key === null ? {} : { authorization: `Bearer ${key}` } }))
+      .status;
+  expect([await statusOf(null), await statusOf(chatter), await statusOf(watcher)]).toEqual([401, 403, 200]);
 });
 
 test('told to end while it stands by it does; an address that is another program’s is told at once', async () => {

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { holding } from '../../products/records/held.ts';
+import { holding } from '../../engine/asking/ledger/held.ts';
 import type { Comparison, RunRow } from '../../products/report/compare-runs.ts';
 import { folder, ROOT } from '../fw.ts';
 import { fw } from '../here.ts';

@@ -156,7 +156,7 @@ export function beginsBeside(onRecord: OnRecord | undefined): (item: Item) => Be
 }
 
 /**
- * What a request begins with, in the order in which chat templates write it: tools, then the messages. Of an item that is
+ * What a request begins with, in the order in which chat templates write it: tools, instructions, then the messages. Of an item that is
  * none: its own messages, or its prompt.
  */
 export function beginsOf(item: Item): Begins | null {
@@ -164,9 +164,10 @@ export function beginsOf(item: Item): Begins | null {
   if (typeof id !== 'string') return null;
   if (!isObject(request) || !isObject(request.body))
     return { model: '', name: id, texts: () => textsOf(item.prompt ?? item.messages) };
-  const { model, tools, messages, prompt, input, query } = request.body;
+  const { model, tools, system, instructions, messages, prompt, input, query } = request.body;
   const texts = (): string[] => {
     const all = tools === undefined ? [] : [JSON.stringify(tools)];
+    addTexts(all, system ?? instructions);
     addTexts(all, messages ?? prompt ?? input ?? query);
     return all;
   };
@@ -186,7 +187,9 @@ function refuseUnsendable({ method, url, body }: RawRequest): void {
   if (method !== 'POST') refuse(`expected the method POST, found ${show(method)}`);
   if (!PATH.test(url))
     refuse(`expected a path of the server, such as /v1/chat/completions, found ${show(url)}`);
-  const { stream } = body;
+  const { stream, background } = body;
+  if (background === true)
+    refuse('expected no "background": true, whose answer is fetched later; a line has one whole answer');
   if (stream !== undefined && stream !== null && stream !== false)
     refuse(`expected no stream, found "stream": ${show(stream)}; a line has one whole answer`);
 }

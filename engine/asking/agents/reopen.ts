@@ -94,6 +94,7 @@ export const ASKING_CODES: readonly Code[] = [
   'no-answer',
   'answer-too-long',
   'no-such-model',
+  'no-such-path',
   'call-failed',
   'call-timeout',
   'call-quarantined',

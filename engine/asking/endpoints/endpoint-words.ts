@@ -226,21 +226,62 @@ function escapable(text: string): string {
   return [...text].map(character).join('');
 }
 
-/** How vLLM, llama.cpp and OpenAI say that a prompt does not fit. */
+/** How each kind of server says that a prompt does not fit, in small letters. */
 const TOO_LONG = [
+  // vLLM, old and new, SGLang, and OpenAI
   'maximum context length',
   'maximum model length',
   'context_length_exceeded',
+  'context length is only',
+  "longer than the model's context length",
+  'exceeds the maximum allowed length',
+  // llama.cpp
   'exceed_context_size_error',
   'exceeds the available context size',
   'n_ctx',
+  // TGI, with HTTP 422
+  '`inputs` tokens + `max_new_tokens` must be <=',
+  '`inputs` must have less than',
+  // Ollama
+  'longer than the context length',
+  'exceeds the context length',
+  // LM Studio
+  'loaded with context length of only',
+  'greater than the context length',
 ];
 
-/** Whether a refusal (400 or 413) with this body is about the length of the prompt. */
+/** Whether a refusal (400, 413, or 422 of TGI) with this body is about the length of the prompt. */
 export function isTooLong(status: number, body: Buffer): boolean {
-  if (status !== 400 && status !== 413) return false;
+  if (status !== 400 && status !== 413 && status !== 422) return false;
   const text = body.toString('utf8', 0, 65_536).toLowerCase();
   return TOO_LONG.some(words => text.includes(words));
+}
+
+/** The fields that agents say the form of an answer by. */
+export const FORM_FIELDS = [
+  'response_format',
+  'structured_outputs',
+  'guided_json',
+  'guided_choice',
+  'guided_regex',
+];
+
+/** How a server says that it does not know a field, in small letters. */
+const NOT_KNOWN = [
+  // TGI: Failed to deserialize the JSON body into the target type: response_format: missing field `value`
+  'failed to deserialize',
+  // OpenAI, of fields, and of models that came before schemas
+  'unrecognized request argument',
+  'unknown parameter',
+  'is not supported with this model',
+  // servers on pydantic that forbid other fields
+  'extra inputs are not permitted',
+];
+
+/** Of these fields, those that a refusal says to be unknown; none where it finds fault with what a field holds. */
+export function unknownFields(words: string): string[] {
+  const text = words.toLowerCase();
+  return NOT_KNOWN.some(said => text.includes(said)) ? FORM_FIELDS.filter(field => text.includes(field)) : [];
 }
 
 /** llama.cpp gives its numbers beside its words: `{"error": {"n_prompt_tokens": 5120, "n_ctx": 4096, …}}`. */

@@ -4,39 +4,65 @@
  * wanted and never taken apart.
  */
 
+/** Tokens read and written since a server began. TGI has them as sums of its histograms, once an answer is whole. */
+export const PROMPT_TOKENS = [
+  'vllm:prompt_tokens_total',
+  'vllm:prompt_tokens',
+  'sglang:prompt_tokens_total',
+  'tgi_request_input_length_sum',
+  'llamacpp:prompt_tokens_total',
+] as const;
+export const WRITTEN_TOKENS = [
+  'vllm:generation_tokens_total',
+  'vllm:generation_tokens',
+  'sglang:generation_tokens_total',
+  'tgi_request_generated_tokens_sum',
+  'llamacpp:tokens_predicted_total',
+] as const;
+
 /**
- * A metric of an endpoint is a row here: the names of new and old vLLM and of llama.cpp, the first that has a value
- * counts; how the engines of one server (data parallel) are put together; and whether it is a level at this moment or
+ * A metric of an endpoint is a row here: the names of new and old vLLM, SGLang, TGI and llama.cpp, the first that has a
+ * value counts; how the engines of one server (data parallel) are put together; and whether it is a level at this moment or
  * counts up. Only `running` has to be there.
  */
 const LOAD = {
   /** requests in the batch */
   running: {
-    names: ['vllm:num_requests_running', 'llamacpp:requests_processing'],
+    names: [
+      'vllm:num_requests_running',
+      'sglang:num_running_reqs',
+      'tgi_batch_current_size',
+      'llamacpp:requests_processing',
+    ],
     engines: 'sum',
     is: 'level',
   },
   /** requests that wait for a place in it */
   waiting: {
-    names: ['vllm:num_requests_waiting', 'llamacpp:requests_deferred'],
+    names: [
+      'vllm:num_requests_waiting',
+      'sglang:num_queue_reqs',
+      'tgi_queue_size',
+      'llamacpp:requests_deferred',
+    ],
     engines: 'sum',
     is: 'level',
   },
   /** share of the KV cache in use, 0 to 1 */
   kv: {
-    names: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
+    names: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc', 'sglang:token_usage'],
     engines: 'largest',
     is: 'level',
   },
   /** since the server began */
   preemptions: {
-    names: ['vllm:num_preemptions_total', 'vllm:num_preemptions'],
+    names: ['vllm:num_preemptions_total', 'vllm:num_preemptions', 'sglang:num_retracted_requests_total'],
     engines: 'sum',
     is: 'count',
   },
   /** tokens of prompts, those among them that were in the prefix cache, and tokens that were written */
   prompts: {
-    names: ['vllm:prompt_tokens_total', 'vllm:prompt_tokens', 'llamacpp:prompt_tokens_total'],
+    names: PROMPT_TOKENS,
     engines: 'sum',
     is: 'count',
   },
@@ -46,12 +72,13 @@ const LOAD = {
       'vllm:prefix_cache_hits',
       'vllm:gpu_prefix_cache_hits_total',
       'vllm:gpu_prefix_cache_hits',
+      'sglang:cached_tokens_total',
     ],
     engines: 'sum',
     is: 'count',
   },
   written: {
-    names: ['vllm:generation_tokens_total', 'vllm:generation_tokens', 'llamacpp:tokens_predicted_total'],
+    names: WRITTEN_TOKENS,
     engines: 'sum',
     is: 'count',
   },

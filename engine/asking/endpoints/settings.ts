@@ -9,6 +9,7 @@ import { durationOf } from '../../flow/options.ts';
 import type { Key } from './endpoint-words.ts';
 import { type GpuSetting, SMI } from './gpu.ts';
 import type { ModelMap } from './model-names.ts';
+import { PRICE_FORM, type Price, priceOf } from './price.ts';
 
 export const MAX_LIMIT = 65_535;
 
@@ -34,6 +35,8 @@ export interface EndpointSetting {
   gpu?: GpuSetting;
   /** as its server schedules, where a person says so */
   scheduling?: Scheduling;
+  /** what it costs; one without a price is taken to cost nothing */
+  price?: Price;
 }
 
 /** vLLM's --scheduling-policy */
@@ -51,6 +54,8 @@ export interface PoolSettings {
   retryBudget: number;
   /** ms that one try of a call may take; found from what it may write unless given */
   timeout?: number;
+  /** ms after which endpoints that are paid by the token help those that are not; never unless given */
+  overflow?: number;
 }
 
 /** Ends a run that has to ask. One that finds all on record needs no endpoint, so it is not said before. */
@@ -70,6 +75,8 @@ export interface PoolFile {
     gpu?: string;
     gpu_ids?: (number | string)[];
     scheduling?: Scheduling;
+    /** as price.ts reads it; YAML makes a number of `2.5` */
+    price?: string | number;
   }[];
   limit?: number;
   model?: string;
@@ -78,6 +85,8 @@ export interface PoolFile {
   retry_budget?: number;
   /** a duration, such as `20m` */
   timeout?: string;
+  /** such as `after 10m` */
+  overflow?: string;
 }
 
 /** Reads a pool file. Throws Fatal (65) with file, line and column for whatever is wrong with it. */
@@ -105,7 +114,9 @@ function poolIn(file: YamlFile, value: unknown, at: readonly string[]): PoolFile
   const endpoints = pool.endpoints.map((one, index) => {
     const { url, ...more } = typeof one === 'string' ? { url: one } : one;
     const complain = (message: string) => file.complain([...at, 'endpoints', index], message);
-    const { gpu } = more;
+    const { gpu, price } = more;
+    if (price !== undefined && priceOf(String(price)) === null)
+      throw complain(`price: expected ${PRICE_FORM}, found ${JSON.stringify(price).slice(0, 80)}`);
     return {
       ...more,
       url: readUrl(url, complain),
@@ -154,6 +165,9 @@ export function poolSettings(flags: PoolFlags, env: NodeJS.ProcessEnv): PoolSett
         : keyOf(flags.apiKeyEnv ?? pool?.api_key_env, env),
     retryBudget: pool?.retry_budget ?? RETRY_BUDGET,
     ...timeoutOf(flags),
+    ...(pool?.overflow !== undefined && {
+      overflow: durationOf(pool.overflow.replace(/^after /, ''), 'overflow of the pool'),
+    }),
   };
 }
 
@@ -189,6 +203,7 @@ function endpointsOf(
       ...(more.api_key_env !== undefined && { key: keyOf(more.api_key_env, env) as Key }),
       ...(more.gpu !== undefined && { gpu: { from: more.gpu, ids: (more.gpu_ids ?? []).map(String) } }),
       ...(more.scheduling !== undefined && { scheduling: more.scheduling }),
+      ...(more.price !== undefined && { price: priceOf(String(more.price)) as Price }),
     }));
   }
   const begin = { limit: endpointLimit ?? FIRST_LIMIT, pinned: endpointLimit !== undefined };

@@ -29,10 +29,10 @@ const sizeOf = (bytes: number): number => Math.min(SIZES - 1, 31 - Math.clz32(Ma
 export class Alone {
   readonly #bySize: (Times | undefined)[] = [];
   /** ms; null: so many times what they have alone */
-  readonly #objective: number | null;
+  objective: number | null;
 
   constructor(objective: number | null) {
-    this.#objective = objective;
+    this.objective = objective;
   }
 
   /** A call of so many bytes had its first token after `ms`. */
@@ -66,8 +66,8 @@ export class Alone {
   /** ms that a call of that size may take beside batches: an objective that it has not even alone binds nobody. */
   aim(bytes: number): number | null {
     const alone = this.within(bytes);
-    if (this.#objective === null) return alone === null ? null : WORSE * alone;
-    return alone === null || alone <= this.#objective ? this.#objective : WORSE * alone;
+    if (this.objective === null) return alone === null ? null : WORSE * alone;
+    return alone === null || alone <= this.objective ? this.objective : WORSE * alone;
   }
 
   #at(size: number): number | null {

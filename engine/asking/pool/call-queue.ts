@@ -9,9 +9,9 @@
  * them was sent. They leave it only for an endpoint that would have nothing to do otherwise, new rows among it.
  */
 
-import type { Placing } from '../../core/item/call.ts';
+import type { Call, Placing } from '../../core/item/call.ts';
 import { sockets } from '../endpoints/wire.ts';
-import { choose, createHomes, loadOf } from './choose.ts';
+import { choose, createHomes, isForOthers, loadOf } from './choose.ts';
 import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
 import { createLanes, Queue } from './lanes.ts';
 import type { Suspects } from './outage.ts';
@@ -66,8 +66,10 @@ export class Dispatch {
   /** Where items of a part are to be asked that are still to come, by what begins alike. */
   placing(salt: number): Placing {
     const endpoints = this.#endpoints;
-    const serve = (endpoint: Endpoint | undefined, model: string): boolean =>
-      endpoint !== undefined && (model === '' || serves(endpoint, { model }));
+    const serve = (endpoint: Endpoint | undefined, model: string): boolean => {
+      const call = { model, ...(model === '' && { anywhere: true as const }) };
+      return endpoint !== undefined && serves(endpoint, call) && !this.#isForOthers(endpoint, call);
+    };
     return {
       servedBy: model => endpoints.filter(endpoint => serve(endpoint, model)).length,
       serves: (at, model) => serve(endpoints[at], model),
@@ -91,7 +93,7 @@ export class Dispatch {
       const endpoint = this.#endpoints[at] as Endpoint;
       if (endpoint.state !== 'up') continue;
       const load = this.#inHand(endpoint) / placesOf(endpoint, false);
-      if (load >= least || !may(at)) continue;
+      if (load >= least || endpoint.isShut || !may(at)) continue;
       best = at;
       least = load;
     }
@@ -137,6 +139,17 @@ export class Dispatch {
   /** It is taken out of the endpoints, where it was at `at`. */
   forget(at: number): void {
     this.#homes.forget(at);
+  }
+
+  /** Whether a call waits that `isMeant`. */
+  has(isMeant: (ticket: Ticket) => boolean): boolean {
+    let found = false;
+    // they all stay
+    this.withdraw(ticket => {
+      found ||= isMeant(ticket);
+      return false;
+    });
+    return found;
   }
 
   /** Takes out the calls that `isMeant`. */
@@ -224,7 +237,10 @@ export class Dispatch {
    */
   readonly #placeBeside = (ticket: Ticket): boolean => {
     if (ticket.part.salt === 0) return false;
-    const at = this.#hungriest(one => serves(this.#endpoints[one] as Endpoint, ticket.call));
+    const at = this.#hungriest(one => {
+      const endpoint = this.#endpoints[one] as Endpoint;
+      return serves(endpoint, ticket.call) && !this.#isForOthers(endpoint, ticket.call);
+    });
     if (at === null) return false;
     ticket.home = this.#endpoints[at] as Endpoint;
     this.#waiting.push(ticket);
@@ -251,7 +267,12 @@ export class Dispatch {
 
   #homeOf({ hash, call }: Ticket): Endpoint | null {
     const home = this.#homes.of(hash);
-    return home?.state === 'up' && serves(home, call) ? home : null;
+    if (home?.state !== 'up' || !serves(home, call)) return null;
+    return home.helps !== null && this.#isForOthers(home, call) ? null : home;
+  }
+
+  #isForOthers(endpoint: Endpoint, call: Pick<Call, 'model' | 'anywhere'>): boolean {
+    return isForOthers(endpoint, call, { all: this.#endpoints, now: this.#at });
   }
 }
 

@@ -1,7 +1,8 @@
 /** Which endpoint takes a call: what is known at this moment, and the endpoint that answered its chain last. */
+import type { Call } from '../../core/item/call.ts';
 import { medianOf } from '../endpoints/pool-clock.ts';
 import { MAX_LIMIT } from '../endpoints/settings.ts';
-import { isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
+import { isFailing, isLastUsable, isUsable, placesFor, placesOf } from './health.ts';
 import { isMuteSoFar } from './mute.ts';
 import { type Endpoint, mix, type Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
@@ -25,7 +26,7 @@ export function choose(
   let known = true;
   let open = ticket.call.live !== undefined;
   for (const endpoint of endpoints) {
-    if (!mayTake(endpoint, ticket, now) || endpoint === reserved) continue;
+    if (!mayTake(endpoint, ticket, now, endpoints) || endpoint === reserved) continue;
     if (endpoint !== ticket.avoid) candidates++;
     // the one that is left out for its failure is nobody to ask in the place of those that are silent
     if (endpoint !== ticket.avoid && !isSilentTo(ticket, endpoint)) heard++;
@@ -38,7 +39,7 @@ export function choose(
   let bestLoad = Number.POSITIVE_INFINITY;
   let bestTie = 0;
   for (const endpoint of endpoints) {
-    if (endpoint === reserved || !mayTake(endpoint, ticket, now)) continue;
+    if (endpoint === reserved || !mayTake(endpoint, ticket, now, endpoints)) continue;
     if (endpoint === avoid || (heard > 0 && isSilentTo(ticket, endpoint))) continue;
     const places = placesFor(endpoint, isLast, ticket.call);
     const outstanding = endpoint.running.length;
@@ -69,8 +70,28 @@ function isSilentTo({ call, unanswered }: Ticket, endpoint: Endpoint): boolean {
   return unanswered?.includes(endpoint) === true || (call.live !== undefined && isMuteSoFar(endpoint));
 }
 
-function mayTake(endpoint: Endpoint, { call }: Ticket, now: number): boolean {
-  return isUsable(endpoint, now) && serves(endpoint, call);
+function mayTake(endpoint: Endpoint, ticket: Ticket, now: number, all: readonly Endpoint[]): boolean {
+  if (!isUsable(endpoint, now) || !serves(endpoint, ticket.call)) return false;
+  // what another one has refused may be asked here
+  return (
+    ticket.refusedAt !== null || !isForOthers(endpoint, ticket.call, { all, now, since: ticket.askedAt })
+  );
+}
+
+/**
+ * Whether an endpoint that is paid by the token leaves a call to those that cost the same however much they do: while one of
+ * them that serves its model is up and does not fail. From a time on it helps them: so long after the run began; in a server,
+ * once the call has waited so long `since` it was asked.
+ */
+export function isForOthers(
+  { helps }: Endpoint,
+  call: Pick<Call, 'model' | 'anywhere'>,
+  { all, now, since = now }: { all: readonly Endpoint[]; now: number; since?: number },
+): boolean {
+  if (helps === null || now - (helps.begun ?? since) >= helps.after) return false;
+  return all.some(
+    other => other.helps === null && other.state === 'up' && !isFailing(other) && serves(other, call),
+  );
 }
 
 /** Several times the items that anyone keeps in flight. */

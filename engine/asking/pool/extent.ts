@@ -13,7 +13,7 @@ export interface Extent {
 
 /** Paths of vLLM's server whose answers are computed from the input alone. */
 const READS_ONLY =
-  /\/(embeddings|pooling|score|rerank|classify|tokenize|detokenize|moderations|transcriptions)$/;
+  /\/(embeddings|pooling|score|rerank|classify|tokenize|detokenize|count_tokens|moderations|transcriptions)$/;
 /** vLLM takes no more sequences of one request (VLLM_MAX_N_SEQUENCES). */
 const MOST_SEQUENCES = 16_384;
 

@@ -15,7 +15,7 @@ const FAILING_AFTER = 5;
 const SHARE_OF_LAST = 0.25;
 
 export function isUsable(endpoint: Endpoint, now: number): boolean {
-  return endpoint.state === 'up' && endpoint.pausedUntil <= now;
+  return endpoint.state === 'up' && endpoint.pausedUntil <= now && !endpoint.isShut;
 }
 
 /** Whether at most one endpoint could be asked now: it is never closed, whatever it does. */

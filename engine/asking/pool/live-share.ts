@@ -91,6 +91,11 @@ export class LiveShare implements BatchShare {
     this.#alone = new Alone(options.objective);
   }
 
+  /** From now on it is to be so many ms to the first token; null: by what live calls have alone. */
+  aimAt(objective: number | null): void {
+    this.#alone.objective = objective;
+  }
+
   get most(): number {
     if (this.#places === Number.POSITIVE_INFINITY) return this.#places;
     return this.#isHeld ? 0 : this.#live + Math.floor(this.#places);

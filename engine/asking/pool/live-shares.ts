@@ -15,10 +15,18 @@ export interface LiveSharesOptions {
 
 export class LiveShares {
   readonly #options: LiveSharesOptions;
+  #objective: number | null;
   readonly #shares = new Map<Endpoint, LiveShare>();
 
   constructor(options: LiveSharesOptions) {
     this.#options = options;
+    this.#objective = options.objective;
+  }
+
+  /** From now on it is to be so many ms to the first token; null: by what live calls have alone. */
+  aimAt(objective: number | null): void {
+    this.#objective = objective;
+    for (const share of this.#shares.values()) share.aimAt(objective);
   }
 
   sent(endpoint: Endpoint, ticket: Ticket, now: number): void {
@@ -43,9 +51,9 @@ export class LiveShares {
   #of(endpoint: Endpoint): LiveShare {
     const known = this.#shares.get(endpoint);
     if (known !== undefined) return known;
-    const { clock, lag, objective, onRoom } = this.#options;
+    const { clock, lag, onRoom } = this.#options;
     const share = new LiveShare({
-      ...{ clock, objective, onRoom, limit: () => endpoint.limit },
+      ...{ clock, objective: this.#objective, onRoom, limit: () => endpoint.limit },
       isOurs: ({ lateAtSent }, ms) => lag.isOurs(ms, lateAtSent, clock.now()),
     });
     this.#shares.set(endpoint, share);

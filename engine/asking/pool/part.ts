@@ -19,10 +19,12 @@ import { createEnding } from './pool-ending.ts';
 import type { CallTimes, Endpoint, Part, Share, Sums, Ticket } from './pool-state.ts';
 import type { PoolStats } from './pool-stats.ts';
 import { createKnownAnswers, recordingOf } from './recording.ts';
+import type { Bounds } from './spending.ts';
 import type { Telling } from './tell.ts';
 
 export type { Change } from './membership.ts';
 export type { KeptEndpoint, Memory } from './memory.ts';
+export type { Bounds } from './spending.ts';
 export type { Told } from './tell.ts';
 
 /** Everybody has the same share where a pool has one part. */
@@ -48,6 +50,8 @@ export interface PoolOptions extends PoolSettings, PartOptions {
   wait?: number;
   /** It is that of a server: it begins without endpoints where none is there, and waits for them without an end. */
   lasting?: boolean;
+  /** what a run may spend; a server's keys have budgets in its place */
+  bounds?: Bounds | null | undefined;
   /** told the time of each answer, in ms */
   onAnswer?: (url: string, latency: number) => void;
   /** told to a person: an endpoint that is gone, a refusal that is news */

@@ -63,6 +63,13 @@ export function createEnding(
       drop(told);
       onGivenUp?.();
     },
+    /** New and waiting calls fail; those at a server are paid for, and may finish. `verdict` says why. */
+    enough(why: Fatal, words: string): void {
+      if (reason !== null) return;
+      fatal ??= why;
+      end(interruptedBy(words));
+      onGivenUp?.();
+    },
     /** A model answered: whatever is refused from now on is about single items. */
     noteAnswer(): void {
       answered = true;

@@ -7,7 +7,8 @@ import type { Code } from '../../core/item/codes.ts';
 import type { Usage } from '../../core/item/item.ts';
 import type { Key } from '../endpoints/endpoint-words.ts';
 import type { Gpu, GpuSetting } from '../endpoints/gpu.ts';
-import { noLatencies, type Recent } from '../endpoints/pool-clock.ts';
+import { type Clock, noLatencies, type Recent, systemClock } from '../endpoints/pool-clock.ts';
+import type { Price } from '../endpoints/price.ts';
 import type { Load } from '../endpoints/server-load.ts';
 import type { EndpointSetting } from '../endpoints/settings.ts';
 import { type Exchange, type OpenWire, openWire } from '../endpoints/wire.ts';
@@ -64,15 +65,34 @@ export interface BatchShareState {
   aim: number | null;
 }
 
+export interface EndpointOptions {
+  openWire?: OpenWire | undefined;
+  maxBody?: number | undefined;
+  reserve?: number | undefined;
+  /** as in PoolSettings and PoolOptions; a run begins now, and a server lasts */
+  overflow?: number | undefined;
+  lasting?: boolean | undefined;
+  clock?: Pick<Clock, 'now'> | undefined;
+}
+
+/**
+ * Of an endpoint that is paid by the token, after how many ms it helps the others, and from when on these count; `begun` null:
+ * from when a call was asked. Null for the others.
+ */
+export function helpOf(
+  price: Price | undefined,
+  { overflow, lasting, clock = systemClock }: EndpointOptions,
+) {
+  if (price === undefined || price.hour !== null) return null;
+  const begun: number | null = lasting ? null : clock.now();
+  return { after: overflow ?? Number.POSITIVE_INFINITY, begun };
+}
+
 export function createEndpoint(
-  { url, limit, pinned, meant, key: own, gpu, scheduling }: EndpointSetting,
+  { url, limit, pinned, meant, key: own, gpu, scheduling, price }: EndpointSetting,
   index: number,
   shared: Key | undefined,
-  options: {
-    openWire?: OpenWire | undefined;
-    maxBody?: number | undefined;
-    reserve?: number | undefined;
-  } = {},
+  options: EndpointOptions = {},
 ) {
   const { origin, pathname } = new URL(url);
   const learner = createLearner(limit, pinned, 0, meant, options.reserve);
@@ -106,6 +126,13 @@ export function createEndpoint(
     probeAt: 0,
     probeWait: 0,
     probing: false,
+
+    /** what it costs; null: nothing that anybody has said */
+    price: price ?? null,
+    /** when it helps those that are not paid by the token; null for these */
+    helps: helpOf(price, options),
+    /** what may be spent there is spent, or may be by what it has (spending.ts): it gets nothing now */
+    isShut: false,
 
     pausedUntil: 0,
     failuresInARow: 0,
@@ -149,6 +176,11 @@ export function createEndpoint(
     /** tokens of prompt and answer together, by model, where it says so */
     contexts: new Map() as ReadonlyMap<string, number>,
     signs: noSigns(),
+    /**
+     * what a run does without here: counters and load at /metrics (null: nobody has looked yet); models for which it knows no
+     * form of an answer, and the tries that went without one
+     */
+    lacks: { metrics: null as boolean | null, forms: new Set<string>(), formless: 0 },
     counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
   };
 }
@@ -257,6 +289,8 @@ export class Ticket {
   extent: Extent | null = null;
   /** whether its try carries a priority, and is the first there that does */
   carries: 'known' | 'trial' | null = null;
+  /** its try goes without the form of its answer */
+  isFormless = false;
   /** calls at its endpoint when it was sent, itself among them */
   among = 0;
   /** of that endpoint's limit, as learner.ts counts them */

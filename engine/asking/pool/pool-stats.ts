@@ -12,6 +12,7 @@ import {
 } from '../endpoints/server-load.ts';
 import { isUsable } from './health.ts';
 import type { BatchShareState, Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
+import type { Spending } from './spending.ts';
 
 export interface EndpointStats extends EndpointCounts {
   url: string;
@@ -43,6 +44,15 @@ export interface EndpointStats extends EndpointCounts {
   levels: ConcurrencyLevel[];
   /** of the recent answers, in ms; null before the first */
   medianLatency: number | null;
+  /** what it was seen to lack; left out where that is nothing */
+  lacks?: Lacks;
+}
+
+export interface Lacks {
+  /** it says nothing of its load and its tokens at /metrics */
+  metrics: boolean;
+  /** tries that went without the form of their answers, which it does not know */
+  formless: number;
 }
 
 /** Sums over answers. */
@@ -73,6 +83,8 @@ export interface PoolStats extends Sums {
   noEndpointMs: number;
   /** ms of it in which this process was suspended; what calls took of them is in none of the other sums */
   suspendedMs: number;
+  /** what a run has spent, where something has a price or a bound */
+  spent?: ReturnType<Spending['sum']>;
   /** where other processes ask: the items that they have now, and what they did, in words for the end */
   elsewhere?: { items: number; told: readonly string[] };
 }
@@ -102,7 +114,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
       let anyUsable = false;
       for (const endpoint of endpoints) {
         const isThere = isUsable(endpoint, now);
-        anyUsable ||= isThere;
+        anyUsable ||= isThere || endpoint.isShut;
         // calls that run where the limit was cut, or that outlast a rest, have places too
         endpoint.counts.places +=
           ms * Math.max(isThere ? Math.floor(endpoint.limit) : 0, endpoint.running.length);
@@ -118,7 +130,12 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
       suspendedMs += ms;
     },
     /** A copy, free to keep: of the whole pool, with the sums of one part of it. */
-    stats(sums: Sums, waiting: number, now: number): PoolStats {
+    stats(
+      sums: Sums,
+      waiting: number,
+      now: number,
+      spending: Pick<Spending, 'sum'> | null = null,
+    ): PoolStats {
       const each = endpoints.map(endpoint => endpointStats(endpoint, seenOf(endpoint), now));
       return {
         ...sums,
@@ -129,6 +146,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
         saturatedMs,
         noEndpointMs,
         suspendedMs,
+        ...(spending && { spent: spending.sum(now) }),
       };
     },
   };
@@ -154,7 +172,7 @@ function noteLevel(levels: ConcurrencyLevel[], calls: number, ms: number, tokens
 }
 
 function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: number): EndpointStats {
-  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts } = endpoint;
+  const { url, state, cause, models, running, limit, pinned, load, gpu, latencies, counts, lacks } = endpoint;
   const share = endpoint.share?.state();
   let oldest: number | null = null;
   for (const { sentAt } of running) oldest = Math.max(oldest ?? 0, now - sentAt);
@@ -179,5 +197,8 @@ function endpointStats(endpoint: Endpoint, { levels, loads, gpus }: Seen, now: n
     gpuOverall: averageGpu(gpus),
     levels: levels.filter(level => level.answers > 0).map(level => ({ ...level })),
     medianLatency: latencies.count === 0 ? null : medianOf(latencies),
+    ...((lacks.metrics || lacks.formless > 0) && {
+      lacks: { metrics: lacks.metrics === true, formless: lacks.formless },
+    }),
   };
 }

@@ -45,14 +45,15 @@ import {
 import { interruptedBy } from './pool-ending.ts';
 import { createEndpoint, type Endpoint, enter, leave, mix, type Part, Ticket } from './pool-state.ts';
 import { createTally } from './pool-stats.ts';
-import { bodyFor, refusesPriority } from './priority.ts';
+import { bodyFor, takesLess } from './priority.ts';
 import type { Prober } from './probe.ts';
 import { meant, routed } from './raw.ts';
 import { Reactions } from './reactions.ts';
 import { type AnsweredAttempt, ReplyReader, requestOf } from './read-reply.ts';
 import { usualModel, whyNotAsked } from './recording.ts';
 import { noteAnswered, noteLook } from './signs-of-work.ts';
-import { type Found, startPool } from './start.ts';
+import type { Spending } from './spending.ts';
+import { type Found, spendingOf, startPool } from './start.ts';
 import { createTelling, type Telling } from './tell.ts';
 
 /** Probes the endpoints and settles the model first; throws Fatal (69, 64) where that does not work out. */
@@ -62,6 +63,7 @@ export async function createPool(options: PoolOptions): Promise<EndpointPool> {
   const endpoints = options.endpoints.map((one, index) => createEndpoint(one, index, key, options));
   const found = await startPool(endpoints, { ...options, clock, timing });
   const carrier = new Carrier(options, { clock, timing }, endpoints, found);
+  carrier.spending = await spendingOf(endpoints, options);
   const whole = carrier.open(options, () => {
     signal?.removeEventListener('abort', whole.stop);
     return carrier.close();
@@ -89,6 +91,8 @@ class Carrier {
   readonly #lag: Lag;
   /** null where all calls are of one kind */
   readonly #shares: LiveShares | null;
+  /** null where nothing costs anything, and nothing is bounded */
+  spending: Spending | null = null;
   /** what it offers beside calls */
   readonly #telling: Telling & Sharing & Memory & Membership;
   readonly #membership: ReturnType<typeof createMembership>;
@@ -126,7 +130,7 @@ class Carrier {
     this.#reactions = new Reactions({
       ...{ ...world, random, retryBudget, suspects: this.#suspects, outages: this.#outages },
       sent: () => this.#sent,
-      giveUp: (fatal, why) => this.#giveUp(fatal, why),
+      giveUp: this.#giveUp,
       sleep: ticket => this.#queue.sleep(ticket),
       fail: (ticket, reason) => this.#fail(ticket, reason),
     });
@@ -154,7 +158,8 @@ class Carrier {
     this.#membership = createMembership({
       ...{ endpoints, settings: options.endpoints, clock, outages: this.#outages, queue: this.#queue },
       make: (setting, index) => createEndpoint(setting, index, options.key, options),
-      reserve: options.reserve,
+      ...{ reserve: options.reserve, overflow: options.overflow },
+      onTtft: ms => this.#shares?.aimAt(ms),
       onChange: () => {
         recount();
         this.#gpus.renew();
@@ -171,7 +176,9 @@ class Carrier {
   }
 
   #pump(): void {
-    this.#queue.pump(this.#clock.now());
+    const now = this.#clock.now();
+    this.#queue.pump(now);
+    this.spending?.end(this.#parts, this.#queue, now);
   }
 
   /** `onRoad`: is told the ticket of a call that had to be sent. */
@@ -202,7 +209,7 @@ class Carrier {
       this.#liveCalls.opened(ticket);
       this.#queue.push(ticket);
     });
-    this.#queue.pump(now);
+    this.#pump();
     return sending;
   }
 
@@ -210,6 +217,7 @@ class Carrier {
     enter(endpoint, ticket, now);
     followSent(endpoint, ticket, this.#lag, now);
     this.#shares?.sent(endpoint, ticket, now);
+    this.spending?.sent(ticket, endpoint, now);
     if (ticket.causes !== null) {
       endpoint.counts.retries++;
       ticket.part.counts.retries++;
@@ -226,9 +234,14 @@ class Carrier {
     this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
-    if (refusesPriority(ticket, endpoint, got)) return this.#queue.sleep(ticket);
+    if (takesLess(ticket, endpoint, got, this.#options.warn)) {
+      this.spending?.left(ticket, endpoint, null, clock.now());
+      return this.#queue.sleep(ticket);
+    }
     try {
       const attempt = this.#reader.read(endpoint, ticket.call, got, had);
+      const { usage = null } = attempt.kind === 'answer' ? attempt.answer : attempt;
+      this.spending?.left(ticket, endpoint, usage, clock.now());
       endpoint.counts.busy += clock.now() - ticket.sentAt;
       if (attempt.kind === 'answer') this.#answered(ticket, endpoint, attempt);
       else this.#reactions.failed(ticket, endpoint, attempt);
@@ -239,8 +252,7 @@ class Carrier {
   }
 
   #answered(ticket: Ticket, endpoint: Endpoint, { answer }: AnsweredAttempt): void {
-    const clock = this.#clock;
-    const now = clock.now();
+    const now = this.#clock.now();
     const latency = now - ticket.sentAt;
     const { part, call } = ticket;
     if (typeof call.sink?.firstAt === 'number') answer.ttft = call.sink.firstAt - ticket.sentAt;
@@ -257,7 +269,7 @@ class Carrier {
     part.recording.answer(ticket, endpoint, answer, error => {
       // a stream has gone to who asked, to its end: an error behind it would say that the answer is none
       if (error && call.sink === undefined) return this.#fail(ticket, interruptedBy(LEDGER_BROKEN));
-      if (part.ledger) part.times.writing += clock.now() - now;
+      if (part.ledger) part.times.writing += this.#clock.now() - now;
       this.#done(ticket);
       ticket.resolve(answer);
     });
@@ -290,7 +302,7 @@ class Carrier {
     // This process was suspended (SIGSTOP, a closed laptop): the answers may be here, only unread.
     this.#lag.look(now);
     const suspendedMs = passed > this.#timing.stall ? passed : 0;
-    if (suspendedMs > 0) this.#tally.suspended(suspendedMs);
+    if (suspendedMs) this.#tally.suspended(suspendedMs);
     else this.#tally.tick(passed, now, this.#outstanding, this.#queue.awake);
     this.#sweptAt = now;
     dropLateCalls(this.#endpoints, this.#timing, now, suspendedMs);
@@ -312,10 +324,9 @@ class Carrier {
     this.#pump();
   }
 
-  /** Ends all parts. */
-  #giveUp(fatal: Fatal, why: string): void {
+  readonly #giveUp = (fatal: Fatal, why: string): void => {
     for (const { ending } of this.#parts) ending.giveUp(fatal, why);
-  }
+  };
 
   #cancel(ticket: Ticket, gone: CallFailure): void {
     if (ticket.at !== null) ticket.exchange?.abort(gone);
@@ -352,7 +363,7 @@ class Carrier {
       },
       ...ofPart(part),
       ...this.#telling,
-      stats: () => this.#tally.stats(part.sums(), this.#queue.waiting, this.#clock.now()),
+      stats: () => this.#tally.stats(part.sums(), this.#queue.waiting, this.#clock.now(), this.spending),
       close: async how => {
         ending.stop();
         await closeAll();

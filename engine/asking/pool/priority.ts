@@ -10,23 +10,29 @@
  * calls come. Nothing here depends on it: batches have what the first tokens of live calls leave them (live-share.ts). A
  * server that is no vLLM is not tried: SGLang, say, begins with the largest number.
  */
+import { DIALECTS } from '../../core/item/dialects.ts';
+import type { Say } from '../../core/item/say.ts';
 import { spanOf } from '../../core/json/span.ts';
 import type { Reply } from '../endpoints/wire.ts';
+import { formless, refusesForm } from './form-refused.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
-import { OPEN_PATHS } from './raw.ts';
 
 /** Of a line of a batch; live calls have vLLM's own 0. A line that asks for a larger number keeps it. */
 export const BATCH_PRIORITY = 10;
 
 const CLOSING_BRACE = 0x7d;
 const NAME = 'priority';
-const PATHS: readonly string[] = OPEN_PATHS;
 
-/** The body as it goes out. */
+/** The body as it goes out: with a priority, or without a form that the server does not know (form-refused.ts). */
 export function bodyFor(ticket: Ticket, endpoint: Endpoint): Buffer {
   const { call } = ticket;
   ticket.carries = null;
-  if (call.live !== undefined || !call.raw || !PATHS.includes(call.path)) return call.body;
+  ticket.isFormless = !call.raw && endpoint.lacks.forms.has(call.model);
+  if (ticket.isFormless) {
+    endpoint.lacks.formless++;
+    return formless(call.body);
+  }
+  if (call.live !== undefined || !call.raw || DIALECTS.get(call.path)?.hasPriority !== true) return call.body;
   const { priority, share, isVllm } = endpoint;
   const isTrial = priority === 'unknown' && isVllm && (share?.state().places ?? null) !== null;
   if (!isTrial && priority !== 'taken') return call.body;
@@ -37,8 +43,15 @@ export function bodyFor(ticket: Ticket, endpoint: Endpoint): Buffer {
   return body;
 }
 
-/** Whether the reply refuses the priority that the call carried: then it is to be asked again, and none carries one. */
-export function refusesPriority({ carries }: Ticket, endpoint: Endpoint, got: Reply | Error): boolean {
+/** Whether the reply refuses what the server does not know, a priority or a form: then the call is asked again without. */
+export function takesLess(ticket: Ticket, endpoint: Endpoint, got: Reply | Error, warn: Say): boolean {
+  if (refusesPriority(ticket, endpoint, got)) return true;
+  const isRefusal = !(got instanceof Error) && (got.status === 400 || got.status === 422);
+  return isRefusal && refusesForm(ticket, endpoint, got, warn);
+}
+
+/** Whether the reply refuses the priority that the call carried: then none carries one. */
+function refusesPriority({ carries }: Ticket, endpoint: Endpoint, got: Reply | Error): boolean {
   if (carries === null) return false;
   const status = got instanceof Error ? 0 : got.status;
   if (status === 200) endpoint.priority = 'taken';

@@ -15,6 +15,7 @@ import {
   serverWords,
 } from '../endpoints/endpoint-words.ts';
 import type { Clock, Timing } from '../endpoints/pool-clock.ts';
+import { OPENAI_VERSION } from '../endpoints/server-kinds.ts';
 import { type Reply, type Request, sendWithin, type Watch } from '../endpoints/wire.ts';
 import type { Endpoint } from './pool-state.ts';
 
@@ -54,6 +55,8 @@ export interface ProbeResult {
 export interface Prober {
   timing: Timing;
   clock: Clock;
+  /** sees the list of models come */
+  watch?: Watch | undefined;
 }
 
 /** Asks one endpoint. Never throws: what goes wrong is in the result. */
@@ -110,8 +113,9 @@ async function elsewhere(endpoint: Endpoint, prober: Prober): Promise<string | u
   return found ? `; did you mean ${new URL(url).origin}${other}?` : undefined;
 }
 
-function get(endpoint: Endpoint, path: string, prober: Prober): Promise<Reply | Error> {
-  return sendWithin(endpoint.wire, { method: 'GET', path }, prober.timing.probeTimeout, prober.clock);
+function get(endpoint: Endpoint, path: string, { timing, clock, watch }: Prober): Promise<Reply | Error> {
+  const request: Request = { method: 'GET', path, ...(watch && { watch }) };
+  return sendWithin(endpoint.wire, request, timing.probeTimeout, clock);
 }
 
 function readModels(body: Buffer, key: Key | undefined): Served[] | undefined {
@@ -213,7 +217,15 @@ export interface Asking {
   skew(): number | undefined;
   /** requests sent so far */
   calls(): number;
+  /** Of its answers, the first that had each: the headers that say which server it is, shortened. */
+  heads: Readonly<Record<string, string | undefined>>;
+  /** sees the head of a request that others send */
+  watch: Watch;
 }
+
+/** Headers that say which server it is; longer ones are none. */
+const TELLING_HEADS = ['server', OPENAI_VERSION];
+const LONGEST_HEAD = 100;
 
 /** A body that comes byte by byte must not make a list of every byte. */
 const MAX_ARRIVALS = 10_000;
@@ -228,6 +240,17 @@ export function askingOf(
 ): Asking {
   let skew: number | undefined;
   let calls = 0;
+  const heads: Record<string, string | undefined> = {};
+
+  const head: Watch['head'] = headers => {
+    const { date } = headers;
+    const said = typeof date === 'string' && date.length < 64 ? Date.parse(date) : Number.NaN;
+    if (skew === undefined && !Number.isNaN(said)) skew = said + MEAN_CUT_MS - clock.date();
+    for (const name of TELLING_HEADS) {
+      const value = headers[name];
+      if (typeof value === 'string' && value.length <= LONGEST_HEAD) heads[name] ??= value;
+    }
+  };
 
   async function ask(request: Request, most: number): Promise<Heard | Error> {
     const sent = clock.now();
@@ -236,10 +259,7 @@ export function askingOf(
     calls++;
     const arrivals: Arrival[] = [];
     const watch: Watch = {
-      head: ({ date }) => {
-        const said = typeof date === 'string' && date.length < 64 ? Date.parse(date) : Number.NaN;
-        if (skew === undefined && !Number.isNaN(said)) skew = said + MEAN_CUT_MS - clock.date();
-      },
+      head,
       data: bytes => {
         const last = arrivals.at(-1);
         const at = clock.now() - sent;
@@ -257,5 +277,7 @@ export function askingOf(
     post: (path, body) => ask({ method: 'POST', path, body: Buffer.from(JSON.stringify(body)) }, Infinity),
     skew: () => skew,
     calls: () => calls,
+    heads,
+    watch: { head, data() {} },
   };
 }

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { type Answer, type Call, CallFailure } from '../../core/item/call.ts';
+import { gaveUpIn, isInParts } from '../../core/item/dialects.ts';
 import type { Response } from '../../core/item/item.ts';
 import { emptyIn, gaveUp, isSaid } from '../../core/item/response.ts';
 import { isObject } from '../../core/json/pointer.ts';
@@ -20,12 +21,6 @@ const MAX_REFUSAL_BYTES = 64 * 1024;
 const MAX_URLS = 64;
 /** Models that a message names. */
 const MAX_NAMED = 20;
-
-/**
- * What strangers may have asked at an endpoint: tenants of a server, and a coordinator of its workers. Other paths of a vLLM
- * change it (load an adapter, put it to sleep).
- */
-export const OPEN_PATHS = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings'] as const;
 
 /** Whether a call may be asked at an endpoint. */
 export function serves({ models }: Endpoint, { model, anywhere }: Pick<Call, 'model' | 'anywhere'>): boolean {
@@ -80,6 +75,8 @@ export function readRaw(body: Buffer, key: Key | undefined): Completion | string
   if (empty !== null) return `HTTP 200 with ${empty}`;
   const unfinished = (Array.isArray(choices) ? choices : []).find(gaveUp);
   if (unfinished) return `HTTP 200 with finish_reason ${unfinished.finish_reason}`;
+  const gaveUpOn = choices === undefined && isInParts(reply) ? gaveUpIn(reply) : null;
+  if (gaveUpOn !== null) return `HTTP 200 with ${gaveUpOn}`;
   return {
     answer: { ...answer, usage: readUsage(usage) },
     id: typeof id === 'string' ? id : undefined,

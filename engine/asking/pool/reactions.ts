@@ -5,6 +5,7 @@
 import { CallFailure } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { type Fatal, ioError } from '../../core/item/failure.ts';
+import type { Usage } from '../../core/item/item.ts';
 import type { Say } from '../../core/item/say.ts';
 import { counted } from '../../core/item/wording.ts';
 import { seconds } from '../endpoints/endpoint-words.ts';
@@ -96,6 +97,8 @@ export interface FailedAttempt {
   retryAfter?: string | undefined;
   /** what the call is told where it `ends` */
   failure?: CallFailure;
+  /** what the server says that it used all the same */
+  usage?: Usage;
 }
 
 /** 5xx that another try cannot change: the server does not know how. */
@@ -158,12 +161,13 @@ export class Reactions {
     const { clock, suspects, outages, retryBudget, sent, giveUp, fail } = this.#options;
     const kind =
       attempt.kind === 'refused' && this.#isForGood(ticket, endpoint) ? 'refused-for-good' : attempt.kind;
-    const { label, cause, failure, status } = attempt;
+    const { label, cause, failure, status, usage } = attempt;
     const { recording, ending, counts } = ticket.part;
     const reaction: Reaction = REACTIONS[kind];
     ticket.sentAwayWith = reaction.cutsLimit ? (status ?? null) : null;
     const now = clock.now();
-    if (reaction.recorded && label !== 'not connected') recording.failure(ticket, endpoint, label, cause);
+    if (reaction.recorded && label !== 'not connected')
+      recording.failure(ticket, endpoint, label, cause, usage);
     if (reaction.counted) {
       countFailure(endpoint, label);
       noteCause(ticket, endpoint, cause);

@@ -10,8 +10,10 @@
  */
 import { randomBytes } from 'node:crypto';
 import { type Answer, type Call, CallFailure, type ReplySink } from '../../core/item/call.ts';
+import type { Usage } from '../../core/item/item.ts';
 import type { Say } from '../../core/item/say.ts';
-import { readCompletion } from '../endpoints/completion.ts';
+import { isObject } from '../../core/json/pointer.ts';
+import { readCompletion, readJson, readUsage } from '../endpoints/completion.ts';
 import {
   causeOf,
   hide,
@@ -105,10 +107,11 @@ export class ReplyReader {
     if (got.status !== 200) return this.#failureOf(endpoint, call, got);
     if (call.sink !== undefined && exchange?.passedOn) return endOf(call.sink);
     const read = call.raw ? readRaw(got.body, key) : readCompletion(got.body, key);
-    if (typeof read === 'string') return { kind: 'bad-answer', label: 'bad answer', cause: read };
+    if (typeof read === 'string')
+      return { kind: 'bad-answer', label: 'bad answer', cause: read, ...usedBy(got.body, key) };
     const mark = markIn([read.id, got.requestId], call.key);
     if (mark !== null && mark !== markOf(call.key)) {
-      const failure = crossed(CROSSED, exchange); // before the others: each of them that ends looks for a free connection
+      const failure = { ...crossed(CROSSED, exchange), ...used(read.answer.usage) }; // before the others: each of them that ends looks for a free connection
       this.#tellOnce(endpoint, 'gave a call the answer of another one: both are asked again');
       breakOff(this.#options.endpoints, mark);
       return failure;
@@ -121,7 +124,7 @@ export class ReplyReader {
         endpoint,
         'gave an answer without its request id, which it normally repeats: the call is sent again',
       );
-      return crossed(WITHOUT_ID, exchange);
+      return { ...crossed(WITHOUT_ID, exchange), ...used(read.answer.usage) };
     } else if (!this.#toldUnchecked.has(endpoint)) {
       this.#toldUnchecked.add(endpoint);
       this.#options.warn(
@@ -142,7 +145,8 @@ export class ReplyReader {
     this.#options.warn(news, { event: 'endpoint-answers', level: 'warn', endpoint: url });
   }
 
-  #failureOf(endpoint: Endpoint, { raw }: Call, reply: Reply): FailedAttempt {
+  #failureOf(endpoint: Endpoint, call: Call, reply: Reply): FailedAttempt {
+    const { raw } = call;
     const { key } = endpoint;
     const { status, body, retryAfter } = reply;
     const kind = kindOfStatus(status);
@@ -166,6 +170,11 @@ export class ReplyReader {
         cause,
         failure: new CallFailure('prompt-too-long', cause, response),
       };
+    }
+    if (raw && lacksPath(status, words)) {
+      const cause = `${endpoint.url} does not answer POST ${oneLine(call.path, 200)} (HTTP ${status}${words && ` "${words}"`}): name a server that has this path, or start this one with a model that does`;
+      const failure = new CallFailure('no-such-path', cause, response);
+      return { kind, label: 'refused', cause, failure };
     }
     const said = words === '' ? '' : `: "${words}"`;
     const ofKey = isOfKey(status);
@@ -191,6 +200,10 @@ export class ReplyReader {
   }
 }
 
+/** Whether a refusal is about the path: one of an unknown model, or answer, names that. vLLM says 501 where its model has no such path. */
+const lacksPath = (status: number, words: string): boolean =>
+  status === 405 || status === 501 || (status === 404 && !/model|\bid\b/i.test(words));
+
 function failureIn({ key }: Endpoint, error: Error, { raw }: Call, exchange: Exchange | null): FailedAttempt {
   if (error instanceof CallFailure)
     return { kind: 'interrupted', label: 'interrupted', cause: error.message, failure: error };
@@ -215,6 +228,15 @@ function crossed(cause: string, exchange: Exchange | null): FailedAttempt {
   exchange?.abort(new Crossed());
   return { kind: 'crossed', label: 'crossed', cause };
 }
+
+/** What a reply that is no answer says that it used; nothing where it says nothing. */
+function usedBy(body: Buffer, key: Key | undefined): Pick<FailedAttempt, 'usage'> {
+  const read = readJson(body, key);
+  return typeof read === 'string' || !isObject(read.reply) ? {} : used(readUsage(read.reply.usage));
+}
+
+const used = (usage: Usage): Pick<FailedAttempt, 'usage'> =>
+  usage.prompt + usage.completion > 0 ? { usage } : {};
 
 function endOf(sink: ReplySink): AnsweredAttempt | FailedAttempt {
   const answer = sink.end();

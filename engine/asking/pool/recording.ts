@@ -4,6 +4,7 @@
  */
 import type { Answer, Call } from '../../core/item/call.ts';
 import { Fatal } from '../../core/item/failure.ts';
+import type { Usage } from '../../core/item/item.ts';
 import type { Clock } from '../endpoints/pool-clock.ts';
 import { noneNamed } from '../endpoints/settings.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -34,7 +35,7 @@ export function recordingOf(
     { call, sentAt }: Sent,
     { url, models }: Where,
     outcome: Outcome,
-    { answer, detail }: { answer?: Answer; detail?: string },
+    { answer, detail, usage }: { answer?: Answer; detail?: string; usage?: Usage | undefined },
   ): CallRecord => ({
     key: call.key,
     outcome,
@@ -54,8 +55,8 @@ export function recordingOf(
     ttft: answer?.ttft,
     detail,
     finish: answer?.finish,
-    // a stream that was broken off has cost what came of it
-    usage: answer === undefined ? (call.sink?.used ?? undefined) : answer.usage,
+    // a stream that was broken off has cost what came of it, and a bad answer what its server says
+    usage: answer === undefined ? (call.sink?.used ?? usage) : answer.usage,
     answer: answer?.text,
     whole: answer?.whole,
     logprobs: answer?.logprobs,
@@ -75,9 +76,9 @@ export function recordingOf(
       ticket.call.tried?.(record);
       ledger.append(record, done);
     },
-    failure(ticket: Sent, endpoint: Where, outcome: FailedOutcome, detail: string): void {
+    failure(ticket: Sent, endpoint: Where, outcome: FailedOutcome, detail: string, usage?: Usage): void {
       if (ledger === undefined) return;
-      const record = recordOf(ticket, endpoint, outcome, { detail });
+      const record = recordOf(ticket, endpoint, outcome, { detail, usage });
       onTry?.(record);
       ticket.call.tried?.(record);
       ledger.append(record);

@@ -9,15 +9,20 @@
  */
 import type { Answer, Call } from '../../core/item/call.ts';
 import { isObject } from '../../core/json/pointer.ts';
-import { meanOf, type Page, readLoad, sumOf } from '../endpoints/server-load.ts';
+import {
+  meanOf,
+  type Page,
+  PROMPT_TOKENS,
+  readLoad,
+  sumOf,
+  WRITTEN_TOKENS,
+} from '../endpoints/server-load.ts';
 
-/** The names of vLLM, old and new, and of llama.cpp; the first that has a value counts. */
-const COUNTERS = {
-  written: ['vllm:generation_tokens_total', 'vllm:generation_tokens', 'llamacpp:tokens_predicted_total'],
-  read: ['vllm:prompt_tokens_total', 'vllm:prompt_tokens', 'llamacpp:prompt_tokens_total'],
-} as const;
-/** Steps of the engine, each of which gives every call in its batch a token or more; of several engines, the mean. */
-const STEPS = ['vllm:iteration_tokens_total_count', 'llamacpp:n_decode_total'];
+/**
+ * Steps of the engine, each of which gives every call in its batch a token or more; of several engines, the mean. TGI
+ * counts those that read prompts apart from those that write: their mean is too few rather than too many.
+ */
+const STEPS = ['vllm:iteration_tokens_total_count', 'tgi_batch_inference_count', 'llamacpp:n_decode_total'];
 /** A step takes a ms or more: what is beyond is no count of one server. */
 const LEAST_STEP_MS = 1;
 /**
@@ -44,10 +49,10 @@ export interface Counters {
 /** null where the page counts no tokens, or says nothing of running requests */
 function readCounters(page: Page): Counters | null {
   const load = readLoad(page);
-  const written = sumOf(page, COUNTERS.written);
+  const written = sumOf(page, WRITTEN_TOKENS);
   if (load === null || written === undefined) return null;
   const { running, kv } = load;
-  return { written, read: sumOf(page, COUNTERS.read) ?? 0, steps: meanOf(page, STEPS), running, kv };
+  return { written, read: sumOf(page, PROMPT_TOKENS) ?? 0, steps: meanOf(page, STEPS), running, kv };
 }
 
 /** What is known of an endpoint's work. Times are ms of the pool's clock, and -Infinity before the first. */
@@ -91,6 +96,7 @@ interface Working {
   readonly signs: Signs;
   readonly counts: { readonly answered: number; readonly usage: { readonly completion: number } };
   failuresInARow: number;
+  readonly lacks: { metrics: boolean | null };
 }
 
 /** Its metrics were looked at. `page`: null where there are none, undefined where that could not be seen. */
@@ -102,6 +108,7 @@ export function noteLook(endpoint: Working, page: Page | null | undefined, now: 
   const { last } = signs;
   const { answered, usage } = endpoint.counts;
   signs.last = counters && { ...counters, seenAt: now, answered, tokens: usage.completion };
+  endpoint.lacks.metrics = counters === null;
   if (counters === null) signs.isLive = false;
   if (counters === null || last === null) return;
   const written = counters.written - last.written;

@@ -12,6 +12,7 @@ import { noneNamed } from '../endpoints/settings.ts';
 import type { PoolOptions } from './part.ts';
 import type { Endpoint } from './pool-state.ts';
 import { listed, type ProbeResult, type Prober, probe, settle } from './probe.ts';
+import type { Spending } from './spending.ts';
 
 /** While waiting, every endpoint is asked again this often. */
 const WAIT_STEP_MS = 1_500;
@@ -63,6 +64,15 @@ export async function startPool(endpoints: readonly Endpoint[], start: Start): P
   }
   ledger?.begin(found, urls);
   return found;
+}
+
+/** What adds up, and bounds, what a run spends; null where nothing has a price or a bound, and for a server. */
+export async function spendingOf(
+  endpoints: readonly Endpoint[],
+  { bounds = null, lasting }: Pick<PoolOptions, 'bounds' | 'lasting'>,
+): Promise<Spending | null> {
+  if (lasting || (bounds === null && endpoints.every(({ price }) => price === null))) return null;
+  return (await import('./spending.ts')).createSpending(endpoints, bounds);
 }
 
 /**

@@ -7,7 +7,8 @@ import { closeSync, existsSync, fstatSync, openSync, readSync, statSync } from '
 import { Socket } from 'node:net';
 import { resolve } from 'node:path';
 import { isatty } from 'node:tty';
-import { dataError, ioError } from '../item/failure.ts';
+import { dataError, ioError, usageError } from '../item/failure.ts';
+import type { RemoteFile } from '../remote/reading.ts';
 import { isAside } from './saving.ts';
 import { mayBePacked, type Unpacker, unpackerOf } from './unpacked.ts';
 
@@ -32,7 +33,19 @@ export interface ByteInput {
   read(rest: Buffer | null, spare?: Buffer): Buffer | null | Promise<Buffer | null>;
   /** The same bytes from their beginning, for a file that has a name; null for what can be read but once. */
   reopened?(): ByteInput | null;
+  /** of a file that is elsewhere: its first bytes, which are read again, and what gives any part of it */
+  readonly remote?: { begins(bytes: number): Promise<Buffer>; file(): Promise<RemoteFile> };
   close(): void;
+}
+
+/** Whether a path is the address of a file that is elsewhere. */
+export const isRemote = (path: string): boolean => /^(?:s3|hf|https?):\/\//i.test(path);
+
+/** What is said of an address where a file is read in any order. */
+export function notOnDisk(address: string): Error {
+  return usageError(
+    `expected a file on disk, which can be read in any order, found an address: ${withoutKeys(address)}; copy it first`,
+  );
 }
 
 /**
@@ -46,18 +59,29 @@ export async function expandPaths(patterns: readonly string[]): Promise<string[]
       paths.push(pattern);
       continue;
     }
-    const { default: glob } = await import('fast-glob');
-    const globbed = glob.isDynamicPattern(pattern) ? await glob(pattern) : [];
+    const globbed =
+      isRemote(pattern) && !ENDPOINT.test(pattern) ? await elsewhere(pattern) : await onDisk(pattern);
     const matches = isAside(pattern) ? globbed : globbed.filter(path => !isAside(path));
     if (matches.length === 0) {
-      const hint = /^https?:/.test(pattern)
-        ? ' (if it is an endpoint, repeat --endpoint before each URL)'
-        : '';
+      const hint = ENDPOINT.test(pattern) ? ' (if it is an endpoint, repeat --endpoint before each URL)' : '';
       throw dataError(`expected a file or files that match, found none: ${pattern}${hint}`);
     }
     paths.push(...matches.sort());
   }
   return withoutBesides(paths);
+}
+
+/** No file has such an address. */
+const ENDPOINT = /^https?:\/\/[^/]*(?:\/v\d+)?\/?$/;
+
+async function onDisk(pattern: string): Promise<string[]> {
+  const { default: glob } = await import('fast-glob');
+  return glob.isDynamicPattern(pattern) ? glob(pattern) : [];
+}
+
+async function elsewhere(pattern: string): Promise<string[]> {
+  const { expandRemote } = await import('../remote/listing.ts');
+  return expandRemote(pattern);
 }
 
 let atTerminal: (() => void) | undefined;
@@ -72,7 +96,9 @@ export function onTerminalRead(tell: () => void): void {
  * is read as what is within.
  */
 export function inputsOf(paths: readonly string[]): ByteInput[] {
-  return (paths.length === 0 ? ['-'] : paths).map(path => unpacked(inputOf(path)));
+  return (paths.length === 0 ? ['-'] : paths).map(path =>
+    unpacked(isRemote(path) ? remoteInput(path) : inputOf(path)),
+  );
 }
 
 function unpacked(input: ByteInput): ByteInput {
@@ -99,6 +125,7 @@ function unpacked(input: ByteInput): ByteInput {
       return input.regular;
     },
     ...(input.isFile !== undefined && { isFile: input.isFile }),
+    ...(input.remote && { remote: input.remote }),
     get isPacked() {
       return within !== null && within !== undefined;
     },
@@ -118,6 +145,36 @@ function unpacked(input: ByteInput): ByteInput {
       within?.close();
       input.close();
     },
+  };
+}
+
+/** What stands before a host and behind a path may be a key, which is not for messages. */
+const withoutKeys = (path: string): string =>
+  /^http/i.test(path) ? path.replace(/[?#].*$/s, '').replace(/^([a-z]*:\/\/)[^/]*@/i, '$1') : path;
+
+/** What is read again is the same `file`, so that it is noticed where that has changed. */
+function remoteInput(path: string, file?: Promise<RemoteFile>): ByteInput {
+  let opened = file;
+  let flow: Promise<ReturnType<RemoteFile['flow']>> | undefined;
+  const open = (): Promise<RemoteFile> => {
+    opened ??= import('../remote/reading.ts').then(({ openRemote }) => openRemote(path));
+    return opened;
+  };
+  const flowing = () => {
+    flow ??= open().then(remote => remote.flow());
+    return flow;
+  };
+  return {
+    name: withoutKeys(path),
+    regular: true,
+    remote: { begins: async bytes => (await flowing()).begins(bytes), file: open },
+    read: async rest => (await flowing()).block(rest),
+    reopened: () => remoteInput(path, open()),
+    close: () =>
+      void flow?.then(
+        one => one.close(),
+        () => {},
+      ),
   };
 }
 

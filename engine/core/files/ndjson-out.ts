@@ -60,9 +60,12 @@ export interface Frame {
 export type OnBroken = (error: Fatal) => void;
 
 export function toFile(fd: number, name: string, onBroken: OnBroken, frame?: Frame): Output {
-  const drain = fileDrain(fd, name);
-  if (frame === undefined) return new LineOutput(drain, onBroken);
-  return frame.open(drain, fstatSync(fd).isFile() ? dirname(name) : tmpdir(), onBroken);
+  return toDrain(fileDrain(fd, name), fstatSync(fd).isFile() ? dirname(name) : tmpdir(), onBroken, frame);
+}
+
+/** `folder` is for what a frame puts aside. */
+export function toDrain(drain: Drain, folder: string, onBroken: OnBroken, frame?: Frame): Output {
+  return frame === undefined ? new LineOutput(drain, onBroken) : frame.open(drain, folder, onBroken);
 }
 
 export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
@@ -74,7 +77,7 @@ export function toStdout(onBroken: OnBroken, frame?: Frame): Output {
     kind.isFile() || (kind.isCharacterDevice() && !process.stdout.isTTY)
       ? fileDrain(1, 'stdout')
       : streamDrain(process.stdout, 'stdout', onBroken);
-  return frame === undefined ? new LineOutput(drain, onBroken) : frame.open(drain, tmpdir(), onBroken);
+  return toDrain(drain, tmpdir(), onBroken, frame);
 }
 
 /** For stages that only look (verify). */

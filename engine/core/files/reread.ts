@@ -1,6 +1,7 @@
 /** A regular file that is read more than once, by offset, so that nobody need keep its lines in between. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { dataError, ioError, usageError } from '../item/failure.ts';
+import { isRemote, notOnDisk } from './input-files.ts';
 
 export const BLOCK = 1 << 20;
 /** Files that are open at once, of any number: a shell may allow a process 64, and results may be in 70,000. */
@@ -106,6 +107,7 @@ function opened(path: string): number {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EMFILE' || code === 'ENFILE')
       throw ioError(`${path}: expected to open it, found ${code}, too many open files; raise ulimit -n`);
+    if (isRemote(path)) throw notOnDisk(path);
     throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
   }
   if (fstatSync(fd).isFile()) return fd;

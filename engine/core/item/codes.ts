@@ -32,6 +32,7 @@ export const CODES = {
   'prompt-too-long': 'The prompt does not fit into the context length of the model.',
   'bad-request': 'The request cannot be sent as it is written: its method, its URL, or `stream`.',
   'no-such-model': 'No endpoint serves the model that the request names.',
+  'no-such-path': 'The server does not have the path that the request names.',
   'no-answer': 'The server replied without an answer: an empty reply, no choices, no text.',
   'call-refused': 'The server refused the request; asking again would not help.',
   'answer-too-long': 'The answer to the request is longer than --max-body.',

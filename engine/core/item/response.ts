@@ -5,6 +5,7 @@
 import { isObject, type JsonObject } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
 import type { Code } from './codes.ts';
+import { isInParts, nothingSaidIn, textOfParts } from './dialects.ts';
 import { cut } from './wording.ts';
 
 export type Trouble = {
@@ -116,13 +117,35 @@ function whyNoAnswer(body: unknown): string | null {
     const finish = isObject(first) ? first.finish_reason : undefined;
     return `found choices without a text (finish_reason ${show(finish)})`;
   }
-  const isVoid = (one: unknown): boolean =>
-    isObject(one) && 'embedding' in one && (one.embedding === null || isEmpty(one.embedding));
-  return Array.isArray(data) && data.some(isVoid) ? 'found an embedding without numbers' : null;
+  if (isInParts(body)) {
+    const nothing = nothingSaidIn(body);
+    return nothing === null ? null : `found ${nothing}`;
+  }
+  const { results } = body;
+  for (const list of [data, results]) {
+    const nothing = Array.isArray(list) ? list.map(voidIn).find(one => one !== null) : undefined;
+    if (nothing) return `found ${nothing}`;
+  }
+  return null;
+}
+
+/** What an entry of a list has where its numbers should be: vectors, scores, ranks, classes. */
+const NUMBERS = [
+  ['embedding', 'an embedding without numbers'],
+  ['score', 'a score that is none'],
+  ['relevance_score', 'a rank without a score'],
+  ['probs', 'a class without chances'],
+  ['data', 'a pooled vector without numbers'],
+] as const;
+
+function voidIn(one: unknown): string | null {
+  if (!isObject(one)) return null;
+  const [, nothing = null] = NUMBERS.find(([name]) => one[name] === null || isEmpty(one[name])) ?? [];
+  return nothing;
 }
 
 /** Where answers are in the replies of the URLs that servers of models have. */
-const LISTS = ['choices', 'data', 'results'] as const;
+const LISTS = ['choices', 'data', 'results', 'scores'] as const;
 
 /** Which list of answers a body lacks, in words; null for none. A server that says so was asked in vain, and may be asked again. */
 export function emptyIn(body: JsonObject): string | null {
@@ -172,12 +195,13 @@ function textIn({ text, message }: JsonObject): unknown {
 }
 
 /**
- * The text of an answer of chat or completions: of one choice its text (the refusal, where there is no text), of several
- * a list of them. undefined for any other answer, such as embeddings, and where a choice has no text.
+ * The text of an answer of chat, completions, responses or messages: of one choice its text (the refusal, where there is no
+ * text), of several a list of them. undefined for any other answer, such as embeddings, and where a choice has no text.
  */
 export function answerText(body: unknown): string | string[] | undefined {
-  const { choices } = isObject(body) ? body : ({} as JsonObject);
-  if (!Array.isArray(choices) || choices.length === 0) return undefined;
+  if (!isObject(body)) return undefined;
+  const { choices } = body;
+  if (!Array.isArray(choices) || choices.length === 0) return isInParts(body) ? textOfParts(body) : undefined;
   const texts = choices.map(choice => {
     if (!isObject(choice)) return undefined;
     const text = textIn(choice);

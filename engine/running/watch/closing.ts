@@ -35,7 +35,35 @@ export function closingLines(closing: Closing): string[] {
     `time: ${timeWordsOf(closing)} · bottleneck: ${diagnose(snapshotOf(closing)).text}`,
     ...sharedLine(closing),
     ...endpointLines(stats),
+    ...withoutLine(stats),
   ];
+}
+
+/** What servers that were asked do not have, and what the run did instead. */
+function withoutLine({ endpoints }: PoolStats): string[] {
+  const asked = endpoints.filter(one => one.answered > 0);
+  const mute = asked.filter(({ lacks }) => lacks?.metrics);
+  const formless = asked.filter(({ lacks }) => (lacks?.formless ?? 0) > 0);
+  const who = (group: readonly EndpointStats[]): string =>
+    asked.length === 1
+      ? ''
+      : ` at ${group.length === 1 ? group[0]?.url : `${group.length} of ${counted(asked.length, 'endpoint')}`}`;
+  const parts: string[] = [];
+  if (mute.length > 0) {
+    const set = mute.every(({ pinned }) => pinned);
+    parts.push(
+      `no load at /metrics${who(mute)}: ${set ? 'patience' : 'limits and patience'} followed its answers alone`,
+    );
+  }
+  if (formless.length > 0)
+    parts.push(
+      `no guided decoding${who(formless)}: ${counted(
+        sumOf(formless, ({ lacks }) => lacks?.formless ?? 0),
+        'try',
+        'tries',
+      )} without the form of the answer, which was checked all the same`,
+    );
+  return parts.length === 0 ? [] : [`without: ${parts.join(' · ')}`];
 }
 
 /** A share of repeated text that is worth a line. */

@@ -15,10 +15,12 @@ import {
   type Load,
   metricsPath,
   type Page,
+  PROMPT_TOKENS,
   pageOf,
   readLoad,
   saysKv,
   sumOf,
+  WRITTEN_TOKENS,
 } from '../../../engine/asking/endpoints/server-load.ts';
 import type { Endpoint } from '../../../engine/asking/pool/pool-state.ts';
 import { askingOf } from '../../../engine/asking/pool/probe.ts';
@@ -34,11 +36,11 @@ const TIMES = {
 } as const;
 export type ServerTime = keyof typeof TIMES;
 
-/** Names of new and old vLLM and of llama.cpp; the first that has a value counts. */
+/** Names of new and old vLLM and of others; the first that has a value counts. */
 const COUNTS = {
-  promptTokens: ['vllm:prompt_tokens_total', 'llamacpp:prompt_tokens_total'],
-  outputTokens: ['vllm:generation_tokens_total', 'llamacpp:tokens_predicted_total'],
-  preemptions: ['vllm:num_preemptions_total', 'vllm:num_preemptions'],
+  promptTokens: PROMPT_TOKENS,
+  outputTokens: WRITTEN_TOKENS,
+  preemptions: ['vllm:num_preemptions_total', 'vllm:num_preemptions', 'sglang:num_retracted_requests_total'],
   prefixQueries: ['vllm:prefix_cache_queries_total', 'vllm:gpu_prefix_cache_queries_total'],
   prefixHits: ['vllm:prefix_cache_hits_total', 'vllm:gpu_prefix_cache_hits_total'],
 } as const;

@@ -1,6 +1,6 @@
 /** Checks of how an endpoint answers: whole, as the schema says, again the same, and how fast. */
 
-import { seconds } from '../../../engine/asking/endpoints/endpoint-words.ts';
+import { seconds, unknownFields } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import { labelsOf, type Page, sumOf } from '../../../engine/asking/endpoints/server-load.ts';
 import { counted, number } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
@@ -109,6 +109,15 @@ function guided({ guided, kind, key }: Facts): Observation | undefined {
   const refused = guided.map(({ outcome }) => outcome).find(isSilence);
   if (refused?.late) return undefined;
   const without = 'or go without: --guided off (answers are checked and asked again all the same)';
+  if (
+    refused &&
+    (refused.status === 400 || refused.status === 422) &&
+    unknownFields(refused.cause).length > 0
+  )
+    return note(
+      `not known: ${shown(refused.cause, key, 200)}`,
+      'a run asks it without schemas, and checks answers all the same',
+    );
   if (refused)
     return trouble(
       `refused: ${shown(refused.cause, key, 200)}`,

@@ -1,5 +1,6 @@
 /** Checks of what an endpoint serves, and of how much at once. */
 
+import { KIND_NAMES, KINDS, type ServerKind } from '../../../engine/asking/endpoints/server-kinds.ts';
 import {
   hasSeries,
   labelsOf,
@@ -46,6 +47,14 @@ export const serving: Check[] = [
     },
   },
   {
+    name: 'without',
+    expected: 'a server that says and takes all that a run can use',
+    look({ kind, hindrance }) {
+      const lacks = kindOf(kind)?.lacks ?? [];
+      return hindrance || lacks.length === 0 ? undefined : note(lacks.join('; '));
+    },
+  },
+  {
     name: 'model',
     expected: 'one model to ask, or --model',
     look({ models, model, wanted, key, hindrance }) {
@@ -72,21 +81,12 @@ export const serving: Check[] = [
     look({ context, kind, model }) {
       if (model === undefined) return undefined;
       if (context === undefined) {
-        const silently =
-          'Ollama cuts longer prompts without a word: set OLLAMA_CONTEXT_LENGTH, and see ollama ps';
-        return note('not said', kind === 'Ollama' ? silently : undefined);
+        return note('not said', kindOf(kind)?.contextUnsaid);
       }
       if (context >= SHORT_CONTEXT) return ok(`${number(context)} tokens`);
-      const flag = {
-        vLLM: '--max-model-len',
-        'llama.cpp': '-c (shared by the slots of -np)',
-        Ollama: 'OLLAMA_CONTEXT_LENGTH',
-        unknown: '',
-      };
+      const flag = kindOf(kind)?.context;
       const found = `${number(context)} tokens: later calls of a chain hold every earlier answer`;
-      const advice = flag[kind]
-        ? `raise ${flag[kind]}, if the model takes more`
-        : 'a model or a setting with more';
+      const advice = flag ? `raise ${flag}, if the model takes more` : 'a model or a setting with more';
       return context < USELESS_CONTEXT ? trouble(found, advice) : note(found, advice);
     },
   },
@@ -94,18 +94,16 @@ export const serving: Check[] = [
   {
     name: 'load',
     expected: 'nobody else at work, no preemption so far',
-    look({ metrics: { before } }) {
-      if (before === undefined) return undefined;
-      const running = sumOf(before, ['vllm:num_requests_running', 'llamacpp:requests_processing']);
-      if (running === undefined) return undefined;
-      const waiting = sumOf(before, ['vllm:num_requests_waiting', 'llamacpp:requests_deferred']) ?? 0;
-      const preemptions = sumOf(before, ['vllm:num_preemptions_total', 'vllm:num_preemptions']) ?? 0;
+    look({ metrics: { before }, kind }) {
+      const load = before === undefined ? null : readLoad(before);
+      if (load === null) return undefined;
+      const { running, waiting, preemptions } = load;
       const busy = `${counted(running, 'request runs', 'requests run')} and ${counted(waiting, 'waits', 'wait')} already: what is measured here is shared`;
       if (running + waiting > 0) return note(busy);
       if (preemptions === 0) return ok('idle');
       return note(
         `${counted(preemptions, 'request was', 'requests were')} preempted since it started, and computed again`,
-        'a larger KV cache: --gpu-memory-utilization; a smaller limit, where a pool file sets it',
+        `a larger KV cache: ${cacheAdvice(kind)}; a smaller limit, where a pool file sets it`,
       );
     },
   },
@@ -117,6 +115,11 @@ export const serving: Check[] = [
   { name: 'batch', expected: "a limit that fits the server's batch", look: batch },
   { name: 'KV cache', expected: `room for ${number(USUAL_CALL)} tokens in each call in flight`, look: cache },
 ];
+
+const cacheAdvice = (kind: Facts['kind']): string => kindOf(kind)?.cache ?? (KINDS.vLLM.cache as string);
+
+const kindOf = (kind: Facts['kind']): ServerKind | undefined =>
+  kind === 'unknown' ? undefined : KINDS[kind];
 
 /** What vLLM takes it may still pass over: its engine of today says nothing where it schedules as requests come. */
 function scheduling({ prioritised, key }: Facts): Observation | undefined {
@@ -135,7 +138,8 @@ function follows({ setting, metrics: { before } }: Facts): boolean {
 }
 
 function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): Observation | undefined {
-  if (hindrance || kind === 'Ollama') return undefined;
+  const own = kindOf(kind);
+  if (hindrance || own?.metrics === null) return undefined;
   if (hasSeries(before, 'vllm:')) {
     if (hasSeries(before, 'vllm:kv_cache_usage_perc')) return ok("vLLM's current names");
     if (hasSeries(before, 'vllm:gpu_cache_usage_perc'))
@@ -145,11 +149,14 @@ function metrics({ metrics: { before = '', status }, kind, hindrance }: Facts): 
       );
     return note('vLLM, without the use of its KV cache');
   }
-  if (hasSeries(before, 'llamacpp:')) return ok("llama.cpp's names");
-  if (kind === 'llama.cpp')
-    return note(`none (HTTP ${status ?? 'nothing'}): ${MUTE}`, 'start llama-server with --metrics');
-  if (kind === 'vLLM' && status === 200)
-    return note(`no values of vLLM: ${MUTE}`, 'start it without --disable-log-stats');
+  const whose = KIND_NAMES.find(name => {
+    const { metrics } = KINDS[name];
+    return metrics !== null && hasSeries(before, metrics);
+  });
+  if (whose) return ok(`${whose}'s names`);
+  if (kind === 'vLLM' && status === 200) return note(`no values of vLLM: ${MUTE}`, own?.metricsAdvice);
+  if (own?.metricsAdvice && kind !== 'vLLM' && status !== 200)
+    return note(`none (HTTP ${status ?? 'nothing'}): ${MUTE}`, own.metricsAdvice);
   const found =
     status === undefined ? 'no answer' : status === 200 ? 'names that fw does not know' : `HTTP ${status}`;
   return note(`${found}: ${MUTE}`, 'let a proxy pass /metrics on beside /v1');
@@ -163,26 +170,29 @@ function batch(facts: Facts): Observation | undefined {
   if (follows(facts))
     return ok(`${takes}the limit begins at ${number(limit)} and follows what /metrics says`);
   const found = `${takes}the limit ${pinned ? 'is set to' : 'stays at'} ${number(limit)}`;
-  if (kind === 'Ollama')
-    return note(
-      `${found}; Ollama does not say how many it takes at once`,
-      'set OLLAMA_NUM_PARALLEL, and the same as limit: in a pool file',
-    );
+  const own = kindOf(kind);
+  if (own?.batchUnsaid && most === undefined)
+    return note(`${found}; ${kind} does not say how many it takes at once`, own.batchUnsaid);
   if (most === undefined) return ok(`${found}; the server does not say how many it takes at once`);
   if (limit > most * STANDING + 1) {
     // seen with 4 slots and 256 calls: whoever waits holds a thread of the server, and GET is not answered either
     const more = kind === 'llama.cpp' ? ', and keeps it from answering anything else' : '';
     return note(
       `${found}: the rest waits in the server, where it cannot be moved to another${more}`,
-      `limit: ${Math.ceil(most * STANDING)} in a pool file, or start the server with ` +
-        `${kind === 'llama.cpp' ? '-np' : '--max-num-seqs'} ${limit}`,
+      `limit: ${Math.ceil(most * STANDING)} in a pool file, or ` +
+        `${own?.batch ?? 'start the server with --max-num-seqs'} ${limit}`,
     );
   }
   if (limit < most) return note(`${found}: its batch is never full`, `limit: ${most} in a pool file`);
   return ok(found);
 }
 
-function cache({ metrics: { before }, context, setting: { limit, pinned } }: Facts): Observation | undefined {
+function cache({
+  metrics: { before },
+  context,
+  kind,
+  setting: { limit, pinned },
+}: Facts): Observation | undefined {
   const tokens = before === undefined ? undefined : cacheTokens(before);
   if (tokens === undefined) return undefined;
   const whole = context === undefined ? '' : `, ${(tokens / context).toFixed(1)} contexts of full length`;
@@ -191,7 +201,7 @@ function cache({ metrics: { before }, context, setting: { limit, pinned } }: Fac
   if (each >= USUAL_CALL || !pinned) return ok(found);
   return note(
     `${found}: longer ones are preempted and computed again`,
-    `limit: ${Math.max(1, Math.floor(tokens / USUAL_CALL))} in a pool file, or a larger cache: --gpu-memory-utilization 0.95, --kv-cache-dtype fp8`,
+    `limit: ${Math.max(1, Math.floor(tokens / USUAL_CALL))} in a pool file, or a larger cache: ${cacheAdvice(kind)}`,
   );
 }
 
@@ -199,7 +209,7 @@ function cache({ metrics: { before }, context, setting: { limit, pinned } }: Fac
 function cacheTokens(page: Page): number | undefined {
   const label = (name: string) => labelsOf(page, 'vllm:cache_config_info', name).map(Number);
   const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
-  const said = sum(label('kv_cache_size_tokens'));
+  const said = sum(label('kv_cache_size_tokens')) || (sumOf(page, ['sglang:max_total_num_tokens']) ?? 0);
   const sizes = label('block_size');
   const tokens =
     said > 0 ? said : sum(label('num_gpu_blocks').map((blocks, at) => blocks * (sizes[at] ?? Number.NaN)));

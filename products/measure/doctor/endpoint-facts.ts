@@ -1,12 +1,13 @@
 /** What was seen of one endpoint, before anybody judges it. Texts are as the server sent them: hide and shorten to show. */
 
 import { hide, type Key, oneLine } from '../../../engine/asking/endpoints/endpoint-words.ts';
+import type { KindName } from '../../../engine/asking/endpoints/server-kinds.ts';
 import type { Page } from '../../../engine/asking/endpoints/server-load.ts';
 import type { EndpointSetting } from '../../../engine/asking/endpoints/settings.ts';
 import type { Hindrance, Served } from '../../../engine/asking/pool/probe.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 
-export type Kind = 'vLLM' | 'llama.cpp' | 'Ollama' | 'unknown';
+export type Kind = KindName | 'unknown';
 
 /** A completion that a run would have accepted. */
 export interface Answer {

@@ -12,6 +12,16 @@ import type { Key } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import { type ModelMap, servedNameOf } from '../../../engine/asking/endpoints/model-names.ts';
 import type { Clock, Timing } from '../../../engine/asking/endpoints/pool-clock.ts';
 import {
+  isLmStudio,
+  KIND_NAMES,
+  KINDS,
+  type KindName,
+  kindByWords,
+  mayBeTgi,
+  OPENAI_VERSION,
+  type Told,
+} from '../../../engine/asking/endpoints/server-kinds.ts';
+import {
   hasSeries,
   labelsOf,
   metricsPath,
@@ -29,8 +39,7 @@ import {
   probe,
   type Served,
 } from '../../../engine/asking/pool/probe.ts';
-import { isObject } from '../../../engine/core/json/pointer.ts';
-import { type Facts, type Guided, isSilence, type Kind } from './endpoint-facts.ts';
+import { type Facts, type Guided, isSilence } from './endpoint-facts.ts';
 import { newWord, type Questions, questionsFor, readAnswer, readStream } from './examined-answer.ts';
 
 /** A server in use must hardly notice. */
@@ -56,8 +65,8 @@ export async function examine(setting: EndpointSetting, examiner: Examiner): Pro
   const asking = askingOf(endpoint, examiner, until);
   try {
     const started = examiner.clock.now();
-    const found = await probe(endpoint, examiner);
-    const facts = factsOf(setting, examiner, found);
+    const found = await probe(endpoint, { ...examiner, watch: asking.watch });
+    const facts = factsOf(setting, examiner, found, asking.heads);
     facts.roundTrip = examiner.clock.now() - started;
     if (facts.hindrance === undefined) await look(facts, endpoint.prefix, asking, examiner);
     facts.skew = asking.skew();
@@ -68,7 +77,12 @@ export async function examine(setting: EndpointSetting, examiner: Examiner): Pro
   }
 }
 
-function factsOf(setting: EndpointSetting, { wanted, modelMap }: Examiner, found: ProbeResult): Facts {
+function factsOf(
+  setting: EndpointSetting,
+  { wanted, modelMap }: Examiner,
+  found: ProbeResult,
+  heads: Asking['heads'],
+): Facts {
   const { models, hindrance, cause, endpoint } = found;
   const model = modelOf(models, wanted, modelMap);
   return {
@@ -78,8 +92,8 @@ function factsOf(setting: EndpointSetting, { wanted, modelMap }: Examiner, found
     hindrance: hindrance && { kind: hindrance, cause: cause ?? '' },
     models,
     model,
-    kind: serverKind(models),
-    version: undefined,
+    kind: kindByWords(models, heads) ?? 'unknown',
+    version: heads[OPENAI_VERSION],
     context: model?.maxModelLength,
     batch: undefined,
     metrics: { before: undefined, after: undefined, status: undefined },
@@ -108,19 +122,12 @@ function modelOf(models: readonly Served[], wanted: string | undefined, map?: Mo
   return models.find(({ parent }) => parent === undefined) ?? models[0];
 }
 
-function serverKind(models: readonly Served[]): Kind {
-  const owners = new Set(models.map(({ owner }) => owner));
-  if (owners.has('vllm')) return 'vLLM';
-  if (owners.has('llamacpp')) return 'llama.cpp';
-  return owners.has('library') ? 'Ollama' : 'unknown';
-}
-
 async function look(facts: Facts, prefix: string, asking: Asking, examiner: Examiner): Promise<void> {
   await introduce(facts, prefix, asking);
   const path = `${prefix}/chat/completions`;
   const questions = facts.model && questionsFor(facts.model.id, facts.context, examiner.word ?? newWord);
   if (questions) await converse(facts, questions, body => asking.post(path, body));
-  if (facts.kind === 'Ollama') await lookAtLoaded(facts, rootOf(prefix), asking);
+  await lookAtLoaded(facts, rootOf(prefix), asking);
   // The answers tell of the prefix cache only where the server was started with --enable-prompt-tokens-details.
   const told = facts.prefix.some(one => !isSilence(one) && one.usage?.cached !== undefined);
   const spare = asking.calls() + 2 < MOST_CALLS;
@@ -145,37 +152,58 @@ async function look(facts: Facts, prefix: string, asking: Asking, examiner: Exam
 
 /** Which server it is, by the routes that only it has, and what it says of itself. */
 async function introduce(facts: Facts, prefix: string, asking: Asking): Promise<void> {
-  const root = rootOf(prefix);
-  if (facts.kind === 'llama.cpp') {
-    const props = objectIn(await asking.get(`${root}/props`));
-    facts.version = textOrNone(props?.build_info);
-    facts.batch = countOrNone(props?.total_slots);
-    const settings = props?.default_generation_settings;
-    facts.context ??= countOrNone(isObject(settings) ? settings.n_ctx : undefined);
-  } else if (facts.kind !== 'Ollama') {
-    const heard = await asking.get(`${root}/version`);
-    if (!(heard instanceof Error)) facts.roundTrip = Math.min(facts.roundTrip ?? Infinity, heard.took);
-    facts.version = textOrNone(objectIn(heard)?.version);
+  for (const kind of candidates(facts)) {
+    if (await saysSo(kind, facts, rootOf(prefix), asking)) break;
   }
-  if (facts.version === undefined && facts.kind !== 'vLLM' && facts.kind !== 'llama.cpp') {
-    facts.version = textOrNone(objectIn(await asking.get(`${root}/api/version`))?.version);
-    if (facts.version !== undefined) facts.kind = 'Ollama';
-  }
-  if (facts.kind === 'Ollama') return;
+  if (facts.kind !== 'unknown' && KINDS[facts.kind].metrics === null) return;
   const page = await scrape(facts, prefix, asking);
   facts.metrics.before = page;
   if (page === undefined) return;
   facts.batch ??= batchIn(page);
-  if (facts.kind === 'unknown' && hasSeries(page, 'vllm:')) facts.kind = 'vLLM';
+  if (facts.kind !== 'unknown') return;
+  const named = ({ metrics }: { metrics: string | null }) => metrics !== null && hasSeries(page, metrics);
+  facts.kind = KIND_NAMES.find(name => named(KINDS[name])) ?? 'unknown';
 }
 
-/** Ollama says how long a prompt may be only of a model that is loaded, which it is now. */
+/** Whom its pages are asked as: a dozen requests are to do for one of which nothing is known too. */
+function candidates({ kind, models }: Facts): readonly KindName[] {
+  if (kind !== 'unknown') return [kind];
+  return mayBeTgi(models) ? ['TGI', 'vLLM'] : ['vLLM', 'Ollama'];
+}
+
+/** Asks what only `kind` answers so, until something is known of it. */
+async function saysSo(kind: KindName, facts: Facts, root: string, asking: Asking): Promise<boolean> {
+  for (const { path, read } of KINDS[kind].about) {
+    const heard = await asking.get(root + path);
+    if (!(heard instanceof Error)) facts.roundTrip = Math.min(facts.roundTrip ?? Infinity, heard.took);
+    const said = objectIn(heard);
+    if (said === undefined) continue;
+    if (facts.kind === 'unknown' && isLmStudio(said)) {
+      facts.kind = 'LM Studio';
+      return true;
+    }
+    const told = read(said, facts.model?.id);
+    if (told === undefined) continue;
+    note(facts, told);
+    // gateways have a /version too: that one is a vLLM its metrics may say
+    if (facts.kind === 'unknown' && kind !== 'vLLM') facts.kind = kind;
+    return true;
+  }
+  return false;
+}
+
+function note(facts: Facts, { version, context, batch }: Told): void {
+  facts.version ??= version;
+  facts.context ??= context;
+  facts.batch ??= batch;
+}
+
+/** Some say how long a prompt may be only of a model that is loaded, which it is now. */
 async function lookAtLoaded(facts: Facts, root: string, asking: Asking): Promise<void> {
-  const loaded = objectIn(await asking.get(`${root}/api/ps`))?.models;
-  const one = (Array.isArray(loaded) ? loaded : [])
-    .filter(isObject)
-    .find(({ name }) => name === facts.model?.id);
-  facts.context ??= countOrNone(one?.context_length);
+  const loaded = facts.kind === 'unknown' ? undefined : KINDS[facts.kind].loaded;
+  const said = loaded && objectIn(await asking.get(root + loaded.path));
+  const told = said && loaded.read(said, facts.model?.id);
+  if (told) note(facts, told);
 }
 
 async function converse(
@@ -210,10 +238,6 @@ function batchIn(page: Page): number | undefined {
     labelsOf(page, 'vllm:vllm_config_info', label),
   );
   return countOrNone(Number(said[0]));
-}
-
-function textOrNone(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 function countOrNone(value: unknown): number | undefined {

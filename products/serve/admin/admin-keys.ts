@@ -77,13 +77,13 @@ export async function limitKey(
 export async function revokeKey(parts: KeyParts, actor: Actor, id: string): Promise<KeyRecord> {
   const revoked = Math.floor(parts.now() / 1000);
   let out: KeyRecord | undefined;
-  await changed(parts, keys =>
+  const revoking = (keys: KeyRecord[]): KeyRecord[] =>
     keys.map(one => {
       if (one.id !== id || one.revoked !== undefined) return one;
       out = { ...one, revoked };
       return out;
-    }),
-  );
+    });
+  await changed(parts, revoking, { isUrgent: true });
   if (out === undefined) throw noKey(id);
   const detail = { target: id, owner: out.name };
   parts.acts.note(actor, 'key.revoked', `revoked ${id} of ${out.name}`, detail);
@@ -93,9 +93,13 @@ export async function revokeKey(parts: KeyParts, actor: Actor, id: string): Prom
 const noKey = (id: string): ApiError => notFound(`No key in use has the id '${id.slice(0, 100)}'.`);
 
 /** A key file that is none, or that cannot be written, is the operator's, and is told in full. */
-async function changed({ data }: KeyParts, act: (keys: KeyRecord[]) => KeyRecord[]): Promise<void> {
+async function changed(
+  { data }: KeyParts,
+  act: (keys: KeyRecord[]) => KeyRecord[],
+  how: Parameters<typeof changeKeys>[2] = {},
+): Promise<void> {
   try {
-    await changeKeys(data, act);
+    await changeKeys(data, act, how);
   } catch (error) {
     if (error instanceof ApiError) throw error;
     if (!(error instanceof Fatal)) throw error;

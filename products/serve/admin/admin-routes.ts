@@ -2,13 +2,14 @@
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
-import { shownNow } from '../batches/batch-routes.ts';
+import { deleted, shownNow } from '../batches/batch-routes.ts';
 import { type BatchRecord, STATUSES, type Status } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
 import type { Batches } from '../batches/batches.ts';
 import { comeAgain, invalid, kept, notFound } from '../errors.ts';
 import { readObject } from '../http-body.ts';
 import { BATCH_ID } from '../ids.ts';
+import type { Eraser } from '../keep/eraser.ts';
 import { type ListQuery, pageOf } from '../owned.ts';
 import type { Parts } from '../server-context.ts';
 import { endpointsShown, turnEndpoint } from './admin-endpoints.ts';
@@ -25,6 +26,7 @@ type One = FastifyRequest<{ Params: { id: string } }>;
 export interface AdminParts {
   store: BatchStore;
   batches: Batches;
+  eraser: Pick<Eraser, 'batch'>;
 }
 
 export function addAdmin(app: FastifyInstance, parts: Parts, stores: AdminParts): void {
@@ -52,7 +54,8 @@ function addKeys(app: FastifyInstance, parts: Parts): void {
   );
 }
 
-function addBatches(app: FastifyInstance, { acts }: Parts, { store, batches }: AdminParts): void {
+function addBatches(app: FastifyInstance, parts: Parts, { store, batches, eraser }: AdminParts): void {
+  const { acts } = parts;
   const see = (record: BatchRecord): JsonObject => ({
     ...shownNow(record, batches),
     ...{ owner: record.owner, key: record.key, waits: batches.waiting(record)?.words ?? null },
@@ -81,6 +84,13 @@ function addBatches(app: FastifyInstance, { acts }: Parts, { store, batches }: A
     const { id, owner } = record;
     acts.note(request, 'batch.cancelled', `cancelled ${id} of ${owner}`, { target: id, owner });
     return see(cancelled);
+  });
+  app.delete('/v1/admin/batches/:id', { config }, async (request: One) => {
+    const record = one(request);
+    const { id, owner } = record;
+    const said = await deleted(record, { eraser, parts });
+    acts.note(request, 'batch.deleted', `deleted ${id} of ${owner}`, { target: id, owner });
+    return said;
   });
 }
 

@@ -38,7 +38,7 @@ export function batchMetrics(
         'outcome',
       ],
       fw_batches_waiting: [
-        'Batches of which nothing is asked now, by why: disk, endpoint, worker, queue, model (nobody serves theirs), budget (of their key), turn.',
+        'Batches of which nothing is asked now, by why: disk, keys (what theirs may do is not known), endpoint, worker, queue, model (nobody serves theirs), budget (of their key), turn.',
         'reason',
       ],
       fw_batches_paused: ['Batches that wait because the disk is full or something else was broken.'],

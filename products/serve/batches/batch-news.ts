@@ -2,6 +2,7 @@
 import type { About, Say } from '../../../engine/core/item/say.ts';
 import { counted, number, timeWords } from '../../../engine/core/item/wording.ts';
 import type { BatchRecord, Status } from './batch-state.ts';
+import type { Forecast, LateFor } from './forecasts.ts';
 
 const EVENTS: Readonly<Record<Status, string>> = {
   validating: 'batch-created',
@@ -28,6 +29,32 @@ export function tellBatches(say: Say): (record: BatchRecord) => void {
       ...(usage.input + usage.output > 0 && { input_tokens: usage.input, output_tokens: usage.output }),
     };
     say(`${id} of ${owner} ${wordsOf(record)}`, about);
+  };
+}
+
+/** Of one that had begun and goes on: with another process, or once its disk or its room is back. */
+export function tellResumed(say: Say, { id, owner, key, counts }: BatchRecord): void {
+  const { total, completed, failed } = counts;
+  const words = `${number(completed + failed)} of ${counted(total, 'line')} have come back`;
+  say(`${id} of ${owner} goes on: ${words}`, {
+    ...{ event: 'batch-resumed', batch: id, owner, key, ...counts },
+  });
+}
+
+/** Of one whose window is out of reach, or in reach again. */
+export function tellForecast(
+  say: Say,
+): (record: BatchRecord, forecast: Forecast, why: LateFor | null) => void {
+  return ({ id, owner, key }, { words, slack }, why) => {
+    const about: About = { event: 'batch-in-reach', batch: id, owner, key, slack_s: slack };
+    if (why === null) return say(`${id} of ${owner} can keep its window again: it ${words}`, about);
+    const cause =
+      why === 'window'
+        ? 'its window is too short for these servers'
+        : 'there is more to do, or fewer servers';
+    say(`${id} of ${owner} cannot keep its window: it ${words}; ${cause}`, {
+      ...{ ...about, event: 'batch-late', level: 'warn', reason: why },
+    });
   };
 }
 

@@ -7,6 +7,7 @@ import { closeSync, fsyncSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openNew } from '../../../engine/core/files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
+import { promptIn, usageOfParts } from '../../../engine/core/item/dialects.ts';
 import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
 import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
@@ -69,19 +70,24 @@ export const newTally = (): Tally => ({
   failures: [],
 });
 
-/** With what has come back. A batch that is run again counts from its beginning, and nobody is to see it fall back. */
-export function withTally(record: BatchRecord, tally: Tally): BatchRecord {
+export type Progress = Pick<Tally, 'counts' | 'usage'> & Partial<Pick<Tally, 'failures'>>;
+
+/**
+ * With what has come back. A batch that is run again counts from its beginning, and nobody is to see it fall back: lines
+ * that have an answer keep it, and one that failed may have an answer this time.
+ */
+export function withTally<R extends Tally & { counts: Counts }>(
+  record: R,
+  { counts, usage, failures }: Progress,
+): R {
   const { total, completed, failed } = record.counts;
-  const isAhead = tally.counts.completed >= completed;
+  const isAhead = counts.completed + counts.failed >= completed + failed;
+  const most = Math.max(completed, counts.completed);
   return {
     ...record,
-    counts: {
-      total,
-      completed: Math.max(completed, tally.counts.completed),
-      failed: isAhead ? tally.counts.failed : failed,
-    },
-    failures: isAhead ? tally.failures : record.failures,
-    usage: tally.usage.input >= record.usage.input ? tally.usage : record.usage,
+    counts: { total, completed: most, failed: Math.min(isAhead ? counts.failed : failed, total - most) },
+    failures: isAhead && failures !== undefined ? failures : record.failures,
+    usage: usage.input >= record.usage.input ? usage : record.usage,
   };
 }
 
@@ -131,6 +137,8 @@ const BAD = '!';
 function errorOf(item: Item, ending: Ending | null): { code: string; message: string } | null {
   const failure = failureOf(item);
   const status = responseOf(item)?.status_code ?? 0;
+  // what a server lacks is said in our words: its own say no more than that nothing is there
+  if (failure?.code === 'no-such-path') return failure;
   if (failure === undefined || status >= 400) return null;
   return failure.code === 'interrupted' && ending !== null ? NOT_ASKED[ending] : failure;
 }
@@ -170,7 +178,15 @@ function noteUsage(usage: BatchUsage, item: Item): void {
   const body = responseOf(item)?.body;
   const said = isObject(body) ? body.usage : undefined;
   if (!isObject(said)) return;
-  usage.input += countOf(said, 'prompt_tokens');
+  if (said.input_tokens !== undefined) {
+    const { prompt, completion, cached = 0, reasoning } = usageOfParts(said);
+    usage.input += prompt;
+    usage.output += completion;
+    usage.cached += cached;
+    usage.reasoning += reasoning;
+    return;
+  }
+  usage.input += promptIn(said);
   usage.output += countOf(said, 'completion_tokens');
   usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
   usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');

@@ -4,8 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { ownValidator } from '../../../engine/core/config/package.ts';
+import { DIALECTS } from '../../../engine/core/item/dialects.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
 import { show } from '../../../engine/core/json/show.ts';
@@ -19,7 +19,7 @@ import { bytesWords } from '../keep/keep-settings.ts';
 import type { Storage } from '../keep/storage.ts';
 import { type ListQuery, pageOf } from '../owned.ts';
 import type { Parts } from '../server-context.ts';
-import { expiryOf } from '../uploads.ts';
+import { secondsAsked } from '../uploads.ts';
 import { newTally } from './batch-output.ts';
 import { type BatchRecord, shown } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
@@ -91,23 +91,31 @@ export function addBatchRoutes(
     kept(() => see(batches.cancel(found(request)))),
   );
   // OpenAI has no such route
-  app.delete('/v1/batches/:id', { config }, async (request: One) => {
-    const { id, owner } = found(request);
-    const erased = await eraser.batch(store.of(id));
-    const { files, bytes } = erased;
-    parts.say(
-      `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
-      { event: 'batch-deleted', batch: id, owner, files: files.length, bytes },
-    );
-    return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
-  });
+  app.delete('/v1/batches/:id', { config }, async (request: One) =>
+    deleted(store.of(found(request).id), { eraser, parts }),
+  );
+}
+
+/** Deletes a batch that has ended, with all that it has; what whoever asked for it is told. */
+export async function deleted(
+  record: BatchRecord,
+  { eraser, parts }: Pick<BatchRouteParts, 'eraser' | 'parts'>,
+): Promise<JsonObject> {
+  const { id, owner } = record;
+  const erased = await eraser.batch(record);
+  const { files, bytes } = erased;
+  parts.say(
+    `${id} of ${owner} was deleted: its ledger and ${counted(files.length, 'file')}, ${bytesWords(bytes)}`,
+    { event: 'batch-deleted', batch: id, owner, files: files.length, bytes },
+  );
+  return { id, object: 'batch', deleted: true, files, bytes, stays: staying(erased, parts) };
 }
 
 /** What a client is told that is still there. */
 function staying({ kept: input }: Erased, { workers }: Pick<Parts, 'workers'>): string[] {
   return [
     ...(input === null ? [] : [`the input ${input.input}, which ${input.batch} names too`]),
-    'counts of lines and tokens in /metrics, and in the budget of the day; fw ledger cost knows it no more',
+    'counts of lines and tokens in /metrics, in the budget of the day, and for fw ledger cost (spent.jsonl)',
     ...(workers === null ? [] : ['ledgers of workers on other machines, of lines that they answered']),
     'backups and what was sent elsewhere',
   ];
@@ -118,7 +126,7 @@ function textOf(header: string | string[] | undefined): string | null {
   return typeof header === 'string' && header !== '' ? header : null;
 }
 
-export const ENDPOINTS: readonly string[] = OPEN_PATHS;
+export const ENDPOINTS: readonly string[] = [...DIALECTS.keys()];
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 /** seconds: 30 days */
@@ -195,7 +203,9 @@ export function recordOf({ body, idempotency, caller }: Asked, files: FileStore,
   if (!ENDPOINTS.includes(endpoint))
     throw invalid('endpoint', `this server takes ${ENDPOINTS.join(', ')}, found ${show(endpoint)}`);
   const window = windowOf(completion_window);
-  const outputs_kept = output_expires_after ? expiryOf(output_expires_after, 'output_expires_after') : null;
+  const outputs_kept = output_expires_after
+    ? secondsAsked(output_expires_after, 'output_expires_after')
+    : null;
   const file = FILE_ID.test(input_file_id) ? files.get(caller.owner, input_file_id) : null;
   if (file === null) throw notFound(`No such File object: ${input_file_id.slice(0, 100)}`, 'input_file_id');
   if (file.purpose !== 'batch')

@@ -29,7 +29,8 @@ const GONE = '.gone';
 
 export class BatchStore {
   readonly #root: string;
-  readonly #disk: Disk;
+  /** by which it changes what is kept */
+  readonly disk: Disk;
   readonly #records = createOwned<BatchRecord>();
   /** ids of those that have not ended, and of those that are remembered otherwise than they are on disk */
   readonly #open = new Set<string>();
@@ -62,7 +63,7 @@ export class BatchStore {
   ) {
     this.#onMoved = onMoved;
     this.#root = join(data, 'batches');
-    this.#disk = disk;
+    this.disk = disk;
     makeFolder(this.#root, OWNER_ONLY.folder);
     const ids = readdirSync(this.#root).filter(name => BATCH_ID.test(name));
     for (const id of ids.sort()) this.#load(id, say);
@@ -80,23 +81,23 @@ export class BatchStore {
 
   /** Takes a batch away, in one step: it is not there from then on, also after a crash. */
   leave(id: string): void {
-    this.#disk.rename(this.folderOf(id), this.folderOf(id) + GONE);
+    this.disk.rename(this.folderOf(id), this.folderOf(id) + GONE);
     this.#records.delete(id);
     this.#open.delete(id);
     this.#behind.delete(id);
-    syncFolder(this.#root, this.#disk);
+    syncFolder(this.#root, this.disk);
   }
 
   /** Removes what there still is of one that was taken away. */
   async removeRest(id: string): Promise<void> {
     await removeFolder(this.folderOf(id) + GONE);
-    syncFolder(this.#root, this.#disk);
+    syncFolder(this.#root, this.disk);
   }
 
   /** Removes the ledger of one whose record says so already. */
   async removeLedger(id: string): Promise<void> {
     await removeFolder(join(this.folderOf(id), LEDGER));
-    syncFolder(this.folderOf(id), this.#disk);
+    syncFolder(this.folderOf(id), this.disk);
   }
 
   /** null where there is none, or it is another owner's */
@@ -113,7 +114,7 @@ export class BatchStore {
       makeFolder(folder, OWNER_ONLY.folder);
       linked(input, join(folder, INPUT));
       this.save(record);
-      syncFolder(this.#root, this.#disk);
+      syncFolder(this.#root, this.disk);
     } catch (error) {
       this.#records.delete(id);
       this.#open.delete(id);
@@ -133,7 +134,7 @@ export class BatchStore {
 
   /** Throws the error of the disk; what was there is then there still. */
   save(record: BatchRecord): void {
-    replaceFile(join(this.folderOf(record.id), STATE), JSON.stringify(record), this.#disk);
+    replaceFile(join(this.folderOf(record.id), STATE), JSON.stringify(record), this.disk);
     const before = this.#records.get(record.id)?.status;
     this.#behind.delete(record.id);
     this.#note(record);

@@ -4,29 +4,28 @@
  * What the disk does not take pauses a batch, which is looked at again.
  */
 import { statSync } from 'node:fs';
-import { isFull } from '../../../engine/core/files/durable.ts';
 import { Fatal, ioError } from '../../../engine/core/item/failure.ts';
-import { mayUse } from '../access.ts';
 import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
-import { following, type Models, type Names, namesOf } from '../gateway/served-models.ts';
+import { following, type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
+import { tellForecast, tellResumed } from './batch-news.ts';
 import { areWhole, outputsIn, placeOutputs, withTally } from './batch-output.ts';
-import { type BatchRun, MOST_RUNNING, startRun, Turns } from './batch-run.ts';
+import { type BatchRun, Shown, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import { Forecasts } from './forecasts.ts';
-import { validate } from './validate-lines.ts';
-import type { Waiting } from './waiting.ts';
+import { Validator } from './validate-lines.ts';
+import { AGAIN, Holds, type Waiting } from './waiting.ts';
 
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
   room: Pick<Parts['room'], 'state' | 'isBack' | 'why'>;
-  access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded'>;
+  access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded' | 'unknown'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
   webhooks: Pick<Parts['webhooks'], 'tell'>;
@@ -34,13 +33,9 @@ export interface BatchesParts
   store: BatchStore;
 }
 
-/** ms between two looks at windows, models and the disk; between two savings of counts */
+/** ms between two looks at windows, models and the disk; between two savings of what has come back */
 const LOOK = 250;
-const SAVE = 10_000;
-/** ms until a batch that was broken off is tried again */
-const AGAIN = 5_000;
-/** Batches that are validated at once: each has blocks of its file in memory. */
-const MOST_VALIDATING = 4;
+const SAVE = 500;
 
 export class Batches {
   readonly #parts: BatchesParts;
@@ -49,13 +44,16 @@ export class Batches {
   readonly #turns: Turns;
   readonly #names: () => Names;
   readonly forecasts: Forecasts;
-  /** by id: the step that is under way, and those that wait for the disk */
+  readonly #holds: Holds;
+  readonly #shown: Shown;
+  /** by id: the step that is under way */
   readonly #driven = new Map<string, Promise<void>>();
-  readonly #paused = new Map<string, { until: number; why: string; yields?: true }>();
+  /** those that had begun and stand still, in this process or with the one before: that they go on is told */
+  readonly #broken: Set<string>;
   readonly #closing = new AbortController();
   readonly #looking: NodeJS.Timeout;
   #savedAt = performance.now();
-  #validating = 0;
+  readonly #validator = new Validator();
 
   constructor(parts: BatchesParts) {
     const { store } = parts;
@@ -68,8 +66,16 @@ export class Batches {
       seen: record => this.seen(record),
       waiting: record => this.waiting(record),
       servers: () => this.#answerers.servers(),
+      tell: tellForecast(parts.say),
     });
     this.#turns = new Turns(store, this.#answerers, this.forecasts);
+    this.#holds = new Holds({
+      ...parts,
+      missing: record => this.#answerers.missing(record),
+      turnOf: record => this.#turns.of(record),
+    });
+    this.#shown = new Shown(parts.data, store, parts.say);
+    this.#broken = new Set(store.open().flatMap(({ id, times }) => (times.in_progress_at ? [id] : [])));
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
     for (const record of store.open()) this.#drive(record.id);
@@ -77,13 +83,18 @@ export class Batches {
 
   /** how many wait for the disk */
   get paused(): number {
-    return this.#paused.size;
+    return this.#holds.paused;
   }
 
-  /** as it is now, with what has come back since its last change */
+  /** as it may be seen, with what has come back since its last change */
   seen(record: BatchRecord): BatchRecord {
+    return isFinal(record.status) ? record : this.#shown.of(record);
+  }
+
+  /** … and with what nobody has seen yet */
+  #now(record: BatchRecord): BatchRecord {
     const tally = this.#turns.running.get(record.id)?.tally;
-    return tally === undefined ? record : withTally(record, tally);
+    return tally === undefined ? this.seen(record) : withTally(this.seen(record), tally);
   }
 
   /** Takes a new batch, which is then on disk. */
@@ -101,27 +112,16 @@ export class Batches {
       throw badRequest(`Cannot cancel a batch with status '${status}'.`, null, 'invalid_status');
     if (record.outputs !== null)
       throw badRequest('Cannot cancel a batch that has expired.', null, 'invalid_status');
-    this.#store.save(moved(this.seen(record), 'cancelling', this.#parts.now()));
+    this.#store.save(moved(this.#now(record), 'cancelling', this.#parts.now()));
     this.#turns.running.get(id)?.end('cancelled');
-    this.#paused.delete(id);
+    this.#holds.resume(id);
     this.#drive(id);
     return this.#store.of(id);
   }
 
   /** Why one that has not ended is not asked now; null where it is. */
   waiting(record: BatchRecord): Waiting | null {
-    const { id, status } = record;
-    const broken = this.#paused.get(id)?.why;
-    if (isFinal(status)) return null;
-    if (broken !== undefined) return { reason: 'disk', words: `paused, and tried again: ${broken}` };
-    const missing = this.#answerers.missing(record);
-    if (missing !== null || status !== 'in_progress') return missing;
-    const { budgets, rulesOf } = this.#parts.access;
-    const [isRunning, isNext] = [this.#turns.running.has(id), this.#turns.hasTurn(record)];
-    const words = isRunning ? budgets.waits(record.key, rulesOf(record.key)) : null;
-    if (words !== null) return { reason: 'budget', words };
-    if (isRunning || isNext) return null;
-    return { reason: 'turn', words: `waits until one of the ${MOST_RUNNING} that run has ended` };
+    return this.#holds.of(record);
   }
 
   /** Stops all of them where they are; resolves when nothing is under way. */
@@ -152,12 +152,8 @@ export class Batches {
   }
 
   #pause(id: string, why: string): void {
-    const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
-    if (!this.#paused.has(id))
-      this.#parts.say(`${id} is paused, and is tried again: ${words}`, {
-        ...{ event: 'batch-paused', level: 'warn', batch: id, owner: this.#store.of(id).owner },
-      });
-    this.#paused.set(id, { until: performance.now() + AGAIN, why: words });
+    this.#holds.pause(this.#store.of(id), why);
+    this.#broken.add(id);
   }
 
   /** One step of a batch; whether there may be another one at once. */
@@ -167,6 +163,7 @@ export class Batches {
     const isInput = this.#store.hasInput(record, this.#parts.files.pathOf(record.input_file_id));
     if (!isInput && record.status !== 'cancelling')
       throw ioError(`its input is gone, and ${record.input_file_id} too: cancel it, and send it again`);
+    if (this.#holds.unknown(record) !== null && !this.#isOver(record)) return false; // it is looked at again
     if (record.status === 'validating') return this.#validate(record);
     if (record.status === 'cancelling' && (record.counts.total === 0 || !isInput)) {
       this.#store.save({ ...record, outputs: { output: null, error: null } });
@@ -176,24 +173,14 @@ export class Batches {
   }
 
   async #validate({ id, key, endpoint }: BatchRecord): Promise<boolean> {
-    const { lines, line } = this.#parts.settings.limits;
+    const { settings, access } = this.#parts;
+    const { lines, line } = settings.limits;
     const { signal } = this.#closing;
-    if (this.#validating === MOST_VALIDATING) return false; // it is looked at again
-    this.#validating += 1;
-    const keyRules = this.#parts.access.rulesOf(key);
-    const { models: all } = this.#parts.settings.gateway;
-    const { modelsOf } = this.#names();
-    const aliases: Record<string, Models[string]> = {};
-    const may = (model: string): boolean => {
-      const to = Object.hasOwn(all, model) ? all[model] : undefined;
-      if (to !== undefined) Object.defineProperty(aliases, model, { value: to, enumerable: true });
-      return mayUse(keyRules, model);
-    };
-    const rules = { endpoint, lines, line, signal, mayUse: may, modelsOf };
-    const { total, models, errors } = await validate(this.#store.inputOf(id), rules).finally(() => {
-      this.#validating -= 1;
-    });
-    if (signal.aborted) return false;
+    const rules = { endpoint, lines, line, signal, modelsOf: this.#names().modelsOf };
+    const more = { keyRules: access.rulesOf(key), aliases: settings.gateway.models };
+    const found = await this.#validator.of(this.#store.inputOf(id), { ...rules, ...more });
+    if (found === null || signal.aborted) return false; // it is looked at again
+    const { total, models, errors, aliases } = found;
     const record = this.#store.of(id); // it may have been cancelled meanwhile
     const counts = { total, completed: 0, failed: 0 };
     const [model = null, ...others] = models;
@@ -226,6 +213,7 @@ export class Batches {
       share: () => turns.shareOf(record),
       weight: () => this.forecasts.weightOf(record),
     };
+    if (this.#broken.delete(id) && ending === null) tellResumed(this.#parts.say, this.seen(record));
     const run = startRun(options, this.#answerers, ending);
     turns.begin(record, run);
     try {
@@ -252,12 +240,13 @@ export class Batches {
           ...{ event: 'batch-over-budget', batch: id, owner: record.owner, key: record.key },
         });
       const isCompleted = last.status === 'in_progress' && isWhole;
+      this.#shown.forget(id); // what is counted now is what there is
       store.save(isCompleted ? moved(last, 'finalizing', now(), whole) : { ...last, ...whole });
-      this.#paused.delete(id);
+      this.#holds.resume(id);
       return true;
     } finally {
       // also where the disk did not take it: a run that is repeated counts from its beginning
-      store.remember(this.seen(store.of(id)));
+      store.remember(this.#now(store.of(id)));
       turns.end(id);
     }
   }
@@ -300,19 +289,17 @@ export class Batches {
   }
 
   /** It writes nothing more than what is under way: what room there is left is for live calls. */
-  #yield(id: string, run: BatchRun): void {
-    const { room, now } = this.#parts;
-    run.hold?.(now() + AGAIN);
-    if (this.#paused.has(id)) return;
-    this.#pause(id, room.why);
-    this.#paused.set(id, { until: 0, why: room.why, yields: true });
+  #yield(record: BatchRecord, run: BatchRun): void {
+    run.hold?.(this.#parts.now() + AGAIN);
+    if (!this.#holds.yieldRoom(record)) return;
+    this.#broken.add(record.id);
     // workers hand in what they have: it is paid for
     if (run.hold === undefined) run.pause();
   }
 
   #save(id: string): void {
     const record = this.#store.of(id);
-    const now = this.seen(record);
+    const now = this.#now(record);
     if (this.#store.isBehind(id) || JSON.stringify(now.counts) !== JSON.stringify(record.counts))
       this.#store.save(now);
   }
@@ -322,7 +309,10 @@ export class Batches {
     const { access, room } = this.#parts;
     const time = performance.now();
     const isDue = time - this.#savedAt >= SAVE;
-    if (isDue) this.#savedAt = time;
+    if (isDue) {
+      this.#savedAt = time;
+      this.#shown.keep([...this.#turns.running.keys()].map(id => this.#now(this.#store.of(id))));
+    }
     this.#turns.look();
     this.forecasts.look();
     for (const record of this.#store.open()) {
@@ -333,11 +323,8 @@ export class Batches {
         if (run !== undefined && access.budgets.isSpent(record.key, access.rulesOf(record.key)))
           run.end('spent');
         if (this.#isToStop(record)) this.#stopOf(record);
-        if (run !== undefined && isDue) this.#save(id);
-        const until = this.#paused.get(id)?.until;
-        if (this.#paused.get(id)?.yields && room.isBack) this.#paused.delete(id);
-        if (run !== undefined && room.state === 'full') this.#yield(id, run);
-        else if (until === undefined ? room.state !== 'full' : time >= until && room.isBack) this.#drive(id);
+        if (run !== undefined && room.state === 'full') this.#yield(record, run);
+        else if (this.#holds.mayGoOn(id, time)) this.#drive(id);
       } catch (error) {
         this.#pause(id, (error as Error).message);
       }

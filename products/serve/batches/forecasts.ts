@@ -6,8 +6,8 @@ import { timeWords } from '../../../engine/core/item/wording.ts';
 import { isNotAsked } from './batch-output.ts';
 import { type BatchRecord, expiresAt, isFinal, weightOf } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
-import { firstLines } from './first-lines.ts';
 import { Groups, type Progress, Speeds } from './speeds.ts';
+import { firstLines } from './validate-lines.ts';
 import type { Waiting } from './waiting.ts';
 import { type OpenWork, type Planned, planOf } from './window-plan.ts';
 
@@ -34,6 +34,8 @@ interface ForecastParts {
   servers(): readonly (readonly string[])[];
   /** the models that a name of a line may become */
   modelsOf(name: string): readonly string[];
+  /** told once that a window is out of reach, and why; and once, with null, that it is in reach again */
+  tell(record: BatchRecord, forecast: Forecast, why: LateFor | null): void;
   /** ms since 1970 */
   now(): number;
 }
@@ -47,6 +49,8 @@ const READ = 1 / 8;
 /** Lines of a batch from which on their own size counts, and how far from the usual one it may be. */
 const ENOUGH = 20;
 const MOST_SIZE = 100;
+/** So much of the time that is left has to be left over for a window that was out of reach to be in reach again: speeds change. */
+const BACK = 0.1;
 
 interface Open extends Progress {
   record: BatchRecord;
@@ -65,6 +69,8 @@ export class Forecasts {
   readonly #guessed = new Map<string, { lines: number | null; models: readonly string[] }>();
   /** whether its window was too short from the first forecast on */
   readonly #tooShort = new Map<string, boolean>();
+  /** those of which it was told that their window is out of reach */
+  readonly #late = new Set<string>();
 
   constructor(parts: ForecastParts) {
     this.#parts = parts;
@@ -81,6 +87,23 @@ export class Forecasts {
     const groups = this.#plan(now);
     this.#speeds.look([...this.#open.values(), ...ended], groups, now);
     this.#lookedAt = now;
+    for (const { record } of this.#open.values()) this.#tell(record, now / 1000);
+  }
+
+  #tell(record: BatchRecord, now: number): void {
+    const { id } = record;
+    const forecast = this.of(record);
+    if (forecast === null || forecast.slack === null) return;
+    const { slack, window } = forecast;
+    const isLate = this.#late.has(id) ? slack < BACK * (window - now) : slack < 0;
+    if (isLate === this.#late.has(id)) return;
+    if (isLate) this.#late.add(id);
+    else this.#late.delete(id);
+    this.#parts.tell(record, forecast, isLate ? this.#whyLate(id) : null);
+  }
+
+  #whyLate(id: string): LateFor {
+    return this.#tooShort.get(id) === true ? 'window' : 'load';
   }
 
   /** null where there is nothing to tell: it has ended, or is ending. */
@@ -130,7 +153,7 @@ export class Forecasts {
       const { slack = null } = this.of(record) ?? {};
       if (slack === null) continue;
       if (!this.isUsers(record)) leastSlack = Math.min(leastSlack ?? slack, slack);
-      const why = this.#tooShort.get(record.id) === true ? 'window' : 'load';
+      const why = this.#whyLate(record.id);
       if (slack < 0) late.set(why, (late.get(why) ?? 0) + 1);
     }
     return { late, leastSlack };
@@ -154,6 +177,7 @@ export class Forecasts {
     this.#open = new Map(open.map(one => [one.id, one]));
     for (const known of [this.#guessed, this.#tooShort])
       for (const id of known.keys()) if (!this.#open.has(id)) known.delete(id);
+    for (const id of this.#late) if (!this.#open.has(id)) this.#late.delete(id);
     const groups = new Groups([...servers(), ...open.map(({ models }) => models)]);
     const works = new Map<string, Open[]>();
     for (const one of open) {

@@ -1,8 +1,9 @@
-/** What a client of the gateway is told where its request got no answer: OpenAI's shape, and the server's own words. */
+/** What a client of the gateway is told where its request got no answer: the shape of its path, and the server's own words. */
 
 import { LEDGER_BROKEN, NO_PLACE } from '../../../engine/asking/pool/part.ts';
 import { type EndpointStats, isThere } from '../../../engine/asking/pool/pool-stats.ts';
 import { CallFailure } from '../../../engine/core/item/call.ts';
+import type { Dialect } from '../../../engine/core/item/dialects.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
 import { ApiError, bodyOfError, comeAgain, stopping } from '../errors.ts';
 
@@ -43,26 +44,27 @@ const because = (down: string): string => (down === '' ? '' : ` (${down})`);
 /** seconds after which to ask again what found no place */
 const AGAIN = 5;
 
-export function answerOf(error: unknown, where: Where): Said {
+export function answerOf(error: unknown, where: Where, shape: Dialect['errors'] = 'openai'): Said {
   if (!(error instanceof CallFailure)) throw error;
   const { message, response } = error;
   const status = response?.status_code ?? 0;
   const isOurKey = status === 401 || status === 403;
   // one below 400, such as a redirect, is no answer: a client would take it for one
-  if (response !== undefined && status >= 400 && !isOurKey)
+  const isTheirs = status >= 400 && !isOurKey && error.code !== 'no-such-path';
+  if (response !== undefined && isTheirs)
     return {
       status,
       code: `HTTP ${status}`,
       headers: status === 429 || status === 503 ? { 'retry-after': String(AGAIN) } : {},
       body: isObject(response.body)
         ? JSON.stringify(response.body)
-        : bodyOfError(new ApiError(status, message)),
+        : bodyOfError(new ApiError(status, message), shape),
     };
   const said = errorOf(error, where);
   return {
     status: said.status,
     headers: said.headers,
-    body: bodyOfError(said),
+    body: bodyOfError(said, shape),
     code: said.code ?? said.type,
     ...(isOurKey && { log: `an endpoint refuses the key that it is asked with: ${message}` }),
   };
@@ -93,6 +95,7 @@ function errorOf({ code, message }: CallFailure, where: Where): ApiError {
       AGAIN,
     );
   }
+  if (code === 'no-such-path') return new ApiError(404, message, { code: 'path_not_served' });
   if (code === 'call-timeout') return new ApiError(504, message, { code });
   return new ApiError(502, message, { code });
 }

@@ -1,5 +1,5 @@
 /**
- * The gateway: the OpenAI routes that somebody waits for, whole or streamed, over the pool of the batches. A request goes
+ * The gateway: the routes of OpenAI and Anthropic that somebody waits for, whole or streamed, over the pool of the batches. A request goes
  * before all calls of batches, to an endpoint that serves its model; it is asked again elsewhere until the first byte of
  * its answer, dropped where the client goes away, and put on record with the answer.
  */
@@ -9,15 +9,12 @@ import type { Histogram } from 'prom-client';
 import type { CallRecord } from '../../../engine/asking/ledger/ledger-format.ts';
 import type { Asked, EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { type EndpointStats, isSettled, isThere } from '../../../engine/asking/pool/pool-stats.ts';
-import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import type { Call } from '../../../engine/core/item/call.ts';
-import type { JsonObject } from '../../../engine/core/json/pointer.ts';
-import { spanOf } from '../../../engine/core/json/span.ts';
+import { DIALECTS, type Dialect } from '../../../engine/core/item/dialects.ts';
 import { type KeyRules, mayUse } from '../access.ts';
-import { type ApiError, badRequest, comeAgain, invalid } from '../errors.ts';
+import { type ApiError, comeAgain } from '../errors.ts';
 import { isBeyond } from '../http.ts';
-import { isSharedPriority, readObject } from '../http-body.ts';
 import { randomHex } from '../ids.ts';
 import { nameIn } from '../log/request-line.ts';
 import type { Parts, Routes } from '../server-context.ts';
@@ -26,17 +23,22 @@ import { traced } from '../traces/traced.ts';
 import { type Cache, type Cached, createCache } from './answer-cache.ts';
 import { answerOf, downIn, noSuchModel, notOnRecord, type Said } from './gateway-failures.ts';
 import { GatewayLedger } from './gateway-record.ts';
-import { type Choice, following, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
+import { LONGEST_NAME, readRequest } from './read-request.ts';
+import { following, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
 import { Sink } from './sink.ts';
 
+/** where Anthropic's clients look for the id of a request */
+const ANTHROPIC_ID = 'request-id';
 /** seconds */
 const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
 const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
   const gateway = new Gateway(parts);
-  for (const path of OPEN_PATHS)
-    app.post(path, { config: { scope: 'chat' } }, (request, reply) => gateway.ask(path, request, reply));
+  for (const [path, { errors }] of DIALECTS)
+    app.post(path, { config: { scope: 'chat', errors } }, (request, reply) =>
+      gateway.ask(path, request, reply),
+    );
   app.get('/v1/models', { config: { scope: null } }, async ({ caller }) => gateway.models(caller.rules));
   // names have slashes, which clients may leave as they are
   app.get('/v1/models/*', { config: { scope: null } }, async ({ caller, params }) => {
@@ -141,7 +143,10 @@ class Gateway {
     const { key, rules } = caller;
     if (this.#ledger.refusal() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
-    const { fields, stream, body, name, model, arm } = readRequest(request.body, this.#names, this.#standing);
+    const dialect = DIALECTS.get(path) as Dialect;
+    if (dialect.errors === 'anthropic') void reply.header(ANTHROPIC_ID, request.id);
+    const read = readRequest(request.body, dialect, this.#names, this.#standing);
+    const { fields, stream, body, name, model, arm } = read;
     const { noted } = request;
     noted.model = nameIn(model);
     if (name !== model) noted.alias = nameIn(name);
@@ -156,6 +161,7 @@ class Gateway {
       ? new Sink({
           raw: reply.raw,
           headers: { 'x-request-id': request.id, 'x-content-type-options': 'nosniff', ...left },
+          stream: dialect.stream,
           prompt: promptBound(body.length, most),
           runaway,
           onCut: why => asked.cancel(why),
@@ -219,7 +225,7 @@ class Gateway {
       const { text, ttft } = await asked.answer;
       if (ttft !== undefined) this.#ttfts.observe(ttft / 1000);
       if (!raw.headersSent) return reply.type('application/json').send(text);
-      if (sink?.enough) raw.write(lastOf(text));
+      if (sink?.enough) raw.write(sink.cutOff);
       raw.end();
     } catch (error) {
       const { status, headers, body, log, code } = this.#failed(error, live);
@@ -241,14 +247,14 @@ class Gateway {
     return reply.hijack();
   }
 
-  #failed(error: unknown, { call, name, wait }: Live): Said {
+  #failed(error: unknown, { request, call, name, wait }: Live): Said {
     this.#cache?.forget(call);
     const all = this.#endpoints;
     const isSeen = all.length > 0 && all.every(one => one.models.length > 0 || isSettled(one));
     const targets = this.#names.isAlias(name) ? this.#names.modelsOf(name) : null;
     const down = downIn(all, targets ?? [name]);
     const isOver = this.#parts.closing.aborted;
-    return answerOf(error, { name, targets, wait, isOver, isSeen, down });
+    return answerOf(error, { name, targets, wait, isOver, isSeen, down }, request.routeOptions.config.errors);
   }
 }
 
@@ -275,57 +281,4 @@ function recordOfCached(call: Call, { text }: Cached, time: number): CallRecord 
     ...(arm !== undefined && { arm }),
     ...{ outcome: 'answer', time, endpoint: 'cache', ms: 0, finish: 'stop', usage, answer: text },
   };
-}
-
-/** What a client of a stream that was cut off gets last: the choice ends as one that was too long, and says why beside it. */
-function lastOf(text: string): string {
-  const { id, model, cut } = JSON.parse(text) as { id?: string; model?: string; cut?: string };
-  const choices = [{ index: 0, delta: {}, finish_reason: 'length' }];
-  const last = JSON.stringify({ id, object: 'chat.completion.chunk', created: 0, model, choices });
-  return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
-}
-
-interface Request extends Choice {
-  /** as it was read */
-  fields: JsonObject;
-  stream: boolean;
-  /** the model as the client calls it */
-  name: string;
-  body: Buffer;
-}
-
-const LONGEST_NAME = 300;
-
-/** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
-function readRequest(sent: unknown, names: Names, standing: Standing): Request {
-  const request = readObject(sent);
-  const { model, stream = false, user, priority } = request;
-  if (model === undefined)
-    throw badRequest('you must provide a model parameter', 'model', 'missing_required_parameter');
-  if (typeof model !== 'string' || model === '' || model.length > LONGEST_NAME)
-    throw invalid('model', 'expected the name of a model');
-  if (stream !== null && typeof stream !== 'boolean') throw invalid('stream', 'expected true or false');
-  // nobody goes before the others by asking for it
-  if (!isSharedPriority(priority))
-    throw invalid('priority', 'expected a whole number from 0: 0 is what every request of the gateway has');
-  const body = sent as Buffer;
-  const who = (): string => (typeof user === 'string' && user !== '' ? user : body.toString('latin1'));
-  const choice = names.choose(model, who, standing);
-  return {
-    model: choice.model,
-    arm: choice.arm,
-    fields: request,
-    name: model,
-    stream: stream === true,
-    body: choice.model === model ? body : renamed(body, choice.model),
-  };
-}
-
-/** The same bytes with another model: to write the object anew would change numbers that JavaScript cannot hold. */
-function renamed(body: Buffer, model: string): Buffer {
-  const text = body.toString();
-  const span = spanOf(text, ['model']);
-  const renamed = span && text.slice(0, span.from) + JSON.stringify(model) + text.slice(span.to);
-  if (renamed && (JSON.parse(renamed) as { model?: unknown }).model === model) return Buffer.from(renamed);
-  throw badRequest("Expected one 'model', found several.", 'model', 'invalid_value');
 }

@@ -3,8 +3,10 @@
  * (an A/B test). Who says `user` always gets the same one; otherwise the request itself decides.
  */
 import { hash } from 'node:crypto';
+import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
 import type { YamlFile } from '../../../engine/core/config/yaml.ts';
 import type { Say } from '../../../engine/core/item/say.ts';
+import { counted } from '../../../engine/core/item/wording.ts';
 
 /** `models:` as schemas/serve.schema.json has it. */
 export type Models = Readonly<Record<string, string | readonly { model: string; weight?: number }[]>>;
@@ -99,41 +101,94 @@ export function following<From, Made>(from: () => From, make: (from: From) => Ma
 
 /** ms. A server that is started again needs minutes. */
 const LONG = 10 * 60_000;
+/** ms between two looks at whether models are known, and in which a server may say its own that was named just now */
+const LOOK = 1_000;
+const SOON = 10_000;
 
-/** Tells the operator once of a model that an alias stands for and nobody has served for long: its name may be mistyped. */
+interface Watched {
+  pool: Pick<EndpointPool, 'stats'>;
+  workers: {
+    takesNew: boolean;
+    desk: { stats(): { here: readonly { models: readonly string[] }[] } };
+  } | null;
+  closing: AbortSignal;
+  now(): number;
+  say: Say;
+}
+
+/**
+ * Tells the operator of a model that an alias stands for and nobody serves, since its name may be mistyped: once models are
+ * known after the aliases were read, and of a share that others have had for long.
+ */
 export class Unserved {
   readonly #names: () => Names;
-  readonly #now: () => number;
-  readonly #say: Say;
+  readonly #parts: Watched;
   /** since when each was seen to be served by nobody; only models of the config get here */
   readonly #since = new Map<string, number>();
   readonly #told = new Set<string>();
+  /** the aliases that were read last, since when, and whether they were looked at */
+  #read: { names: Names; at: number; isLookedAt: boolean } | null = null;
 
-  constructor(names: () => Names, { now, say }: { now(): number; say: Say }) {
+  constructor(names: () => Names, parts: Watched) {
     this.#names = names;
-    this.#now = now;
-    this.#say = say;
+    this.#parts = parts;
+    const timer = setInterval(() => this.#look(performance.now()), LOOK).unref();
+    parts.closing.addEventListener('abort', () => clearInterval(timer));
   }
 
   /** What was seen of a model just now; returns it. */
   note(model: string, isUp: boolean): boolean {
-    const from = this.#since.get(model) ?? this.#now();
+    const { now } = this.#parts;
+    const from = this.#since.get(model) ?? now();
     if (isUp) {
       this.#since.delete(model);
       this.#told.delete(model);
       return true;
     }
     this.#since.set(model, from);
-    if (this.#now() - from < LONG || this.#told.has(model)) return false;
+    if (now() - from < LONG || this.#told.has(model)) return false;
     this.#told.add(model);
-    const { aliases, modelsOf } = this.#names();
-    const meant = aliases.filter(alias => modelsOf(alias).includes(model));
-    this.#say(
-      `models: no server has had ${JSON.stringify(model)} for ${LONG / 60_000} minutes; other models get its share of ` +
-        `${meant.map(alias => JSON.stringify(alias)).join(', ')}; ` +
-        'start a server that has it, or correct the name',
-      { event: 'model-unserved', level: 'warn', model },
-    );
+    const others = `other models get its share of ${this.#aliasesOf(model)}`;
+    this.#say(model, `no server has had ${JSON.stringify(model)} for ${LONG / 60_000} minutes; ${others}`);
     return false;
   }
+
+  /** Once for the aliases as they are. */
+  #look(time: number): void {
+    const names = this.#names();
+    if (this.#read?.names !== names) this.#read = { names, at: time, isLookedAt: false };
+    if (this.#read.isLookedAt) return;
+    const known = servedBy(this.#parts);
+    if (known === null || (known.away > 0 && time - this.#read.at < SOON)) return;
+    this.#read.isLookedAt = true;
+    const { models, away } = known;
+    const hint = away === 0 ? '' : ` (${counted(away, 'endpoint')} cannot be asked now, and may have it)`;
+    for (const model of new Set(names.aliases.flatMap(names.modelsOf)))
+      if (!models.has(model)) {
+        const stands = `which ${this.#aliasesOf(model)} stands for`;
+        this.#say(model, `no server has ${JSON.stringify(model)}, ${stands}${hint}`);
+      }
+  }
+
+  #aliasesOf(model: string): string {
+    const { aliases, modelsOf } = this.#names();
+    const meant = aliases.filter(alias => modelsOf(alias).includes(model));
+    return meant.map(alias => JSON.stringify(alias)).join(', ');
+  }
+
+  #say(model: string, words: string): void {
+    this.#parts.say(`models: ${words}; start a server that has it, or correct the name`, {
+      ...{ event: 'model-unserved', level: 'warn', model },
+    });
+  }
+}
+
+/** Models of all servers and workers, and how many servers are there of which nobody knows theirs; null where nobody is there. */
+function servedBy({ pool, workers }: Watched): { models: ReadonlySet<string>; away: number } | null {
+  const { endpoints } = pool.stats();
+  const here = workers?.desk.stats().here ?? [];
+  const isToCome = workers?.takesNew === true && here.length === 0;
+  if (isToCome || endpoints.length + here.length === 0) return null;
+  const away = endpoints.filter(({ models }) => models.length === 0).length;
+  return { models: new Set([...endpoints, ...here].flatMap(({ models }) => models)), away };
 }

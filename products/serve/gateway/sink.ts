@@ -6,14 +6,20 @@ import type { ServerResponse } from 'node:http';
 import { eventSplitter } from '../../../engine/asking/endpoints/sse.ts';
 import { createPieces } from '../../../engine/core/files/pieces.ts';
 import type { Answer, Flow, ReplySink } from '../../../engine/core/item/call.ts';
+import type { Dialect } from '../../../engine/core/item/dialects.ts';
 import type { Usage } from '../../../engine/core/item/item.ts';
-import { type Runaway, StreamRecord } from './stream-record.ts';
+import { BlocksStream } from './blocks-stream.ts';
+import { ItemsStream } from './items-stream.ts';
+import type { Runaway } from './kept-text.ts';
+import { type StreamReading, StreamRecord } from './stream-record.ts';
 
 export interface SinkOptions {
   raw: ServerResponse;
   /** headers of the answer */
   headers: Readonly<Record<string, string>>;
   runaway: Runaway | null;
+  /** how its stream is read */
+  stream: Dialect['stream'];
   /** tokens that its prompt is taken to have where the server does not say */
   prompt: number;
   /** told once, where the stream is a runaway: the call is to be cancelled */
@@ -38,7 +44,7 @@ export class Sink implements ReplySink {
   onFirst?: () => void;
   isHeld = false;
   readonly #options: SinkOptions;
-  readonly #record: StreamRecord;
+  readonly #record: StreamReading;
   readonly #events: ReturnType<typeof eventSplitter>;
   /** of an answer without events */
   readonly #other = createPieces();
@@ -51,7 +57,9 @@ export class Sink implements ReplySink {
 
   constructor(options: SinkOptions) {
     this.#options = options;
-    this.#record = new StreamRecord(options.runaway, options.prompt);
+    const Reading =
+      options.stream === 'items' ? ItemsStream : options.stream === 'blocks' ? BlocksStream : StreamRecord;
+    this.#record = new Reading(options.runaway, options.prompt);
     this.#events = eventSplitter(data => this.#record.event(data));
   }
 
@@ -100,15 +108,24 @@ export class Sink implements ReplySink {
       if (error !== null) return `the stream ended with an error: ${error}`;
       if (!isFinished) return 'the stream ended before the model said that it had finished';
     }
-    return this.#record.answer(this.#cut);
+    try {
+      return this.#record.answer(this.#cut);
+    } catch {
+      return 'the stream nests too deep to be put on record';
+    }
   }
 
-  /** What the client of a stream that failed is told last. Nothing where it had `[DONE]`: it has all of its answer. */
+  /** What the client of a stream that is cut off is told last. */
+  get cutOff(): string {
+    return this.#record.cutOff(this.#cut ?? '');
+  }
+
+  /** What the client of a stream that failed is told last; nothing where it has all of its answer. */
   lastOf(error: string): string {
     if (this.#record.isDone) return '';
     // cut in the middle of an event, which the error must not become a part of
     const end = this.#last.subarray(-3).toString('latin1');
-    return `${/\n\r?\n$/.test(end) ? '' : '\n\n'}data: ${error}\n\n`;
+    return `${/\n\r?\n$/.test(end) ? '' : '\n\n'}${this.#record.brokenOff(error)}`;
   }
 
   readonly #resume = (): void => {

@@ -2,24 +2,16 @@
  * What a stream told, for the record: its events put together to one completion, as the model would have said it at once.
  * The client has the events themselves.
  */
-import { createHash } from 'node:crypto';
-import { repetitionIn } from '../../../engine/answers/text-faults.ts';
 import { readUsage } from '../../../engine/asking/endpoints/completion.ts';
 import type { Answer } from '../../../engine/core/item/call.ts';
-import type { Usage, WholeAnswer } from '../../../engine/core/item/item.ts';
+import type { Usage } from '../../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { objectIn } from '../http-body.ts';
+import { KeptText, type Runaway, word } from './kept-text.ts';
 
 /** Choices of one answer that are kept apart, and calls of tools in all of them. */
 const MOST_CHOICES = 128;
 const MOST_TOOLS = 1_024;
-/** UTF-16 units of an id, a role, the name of a tool and a reason to end: one of them may be as long as an event. */
-const LONGEST_WORD = 256;
-/** UTF-16 units of an answer that are kept; the rest is hashed and counted. */
-const MOST_KEPT = 1024 * 1024;
-/** As many characters of an end are looked at for repetition, each time that so many have come. */
-const END = 8_000;
-const LOOK_EVERY = 500;
 
 interface Choice {
   role?: string | undefined;
@@ -29,58 +21,65 @@ interface Choice {
   finish: string | null;
 }
 
-export interface Runaway {
-  /** the same words again and again at the end */
-  repeats: boolean;
-  /** so much white space in a row */
-  blanks: number;
+/** What the stream of a dialect told, and how one of it ends that was broken off or cut off. */
+export interface StreamReading {
+  /** an error that the server sent in place of an event, in its words */
+  readonly error: string | null;
+  /** whether the client has all of its answer */
+  readonly isDone: boolean;
+  /** why the stream is to be cut off; null where it is not */
+  readonly runaway: string | null;
+  /** whether any content has come */
+  readonly hasBegun: boolean;
+  /** Tokens until now; null before any content. Where the server does not say, each event is taken for a token, and the prompt is estimated. */
+  readonly used: Usage | null;
+  /** the server said that the answer is complete, or why it ends here */
+  readonly isFinished: boolean;
+  /** Takes the data of one event. */
+  event(data: string): void;
+  /** `cut`: the answer ended so, and not as the model said */
+  answer(cut?: string): Answer;
+  /** What a client gets last of an answer that is cut off, and why. */
+  cutOff(cut: string): string;
+  /** What a client gets last of an answer that broke off; `error` is a body of an error. */
+  brokenOff(error: string): string;
 }
 
-export class StreamRecord {
+/** Of chat and completions. */
+export class StreamRecord implements StreamReading {
   /** an error that the server sent in place of an event, in its words */
   error: string | null = null;
   /** it said `[DONE]` */
   isDone = false;
-  /** why the stream is to be cut off; null where it is not */
-  runaway: string | null = null;
-  readonly #limits: Runaway | null;
+  readonly #text: KeptText;
   readonly #prompt: number;
   readonly #choices = new Map<number, Choice>();
-  readonly #whole = createHash('sha256');
   /** what the first event says of the answer */
   #first: JsonObject = {};
   #usage: Usage | null = null;
   /** events with any content; calls of tools that are kept */
   #events = 0;
   #tools = 0;
-  /** UTF-16 units that have come, and those that are kept; bytes that have come */
-  #units = 0;
-  #kept = 0;
-  #bytes = 0;
-  /** the last that came, and the units at which it was looked at */
-  #end = '';
-  #looked = 0;
 
   /** `prompt`: its tokens where the server does not say */
   constructor(limits: Runaway | null, prompt = 0) {
-    this.#limits = limits;
+    this.#text = new KeptText(limits);
     this.#prompt = prompt;
   }
 
-  /** whether any content has come */
+  get runaway(): string | null {
+    return this.#text.runaway;
+  }
   get hasBegun(): boolean {
     return this.#events > 0;
   }
-  /** Tokens until now; null before any content. Where the server does not say, each event is taken for a token, and the prompt is estimated. */
   get used(): Usage | null {
     return this.#usage ?? (this.#events > 0 ? { prompt: this.#prompt, completion: this.#events } : null);
   }
-  /** the server said that the answer is complete, or why it ends here */
   get isFinished(): boolean {
     return this.#choices.size > 0 && [...this.#choices.values()].every(({ finish }) => finish !== null);
   }
 
-  /** Takes the data of one event. */
   event(data: string): void {
     if (data === '[DONE]') {
       this.isDone = true;
@@ -91,12 +90,11 @@ export class StreamRecord {
     if (event.error) this.error ??= JSON.stringify(event.error).slice(0, 500);
     if (this.#first.id === undefined) this.#first = { id: word(event.id), model: word(event.model) };
     if (isObject(event.usage)) this.#usage = readUsage(event.usage);
-    const before = this.#units;
+    const before = this.#text.units;
     for (const part of Array.isArray(event.choices) ? event.choices.filter(isObject) : []) this.#addTo(part);
-    if (this.#units > before) this.#events++;
+    if (this.#text.units > before) this.#events++;
   }
 
-  /** `cut`: the answer ended so, and not as the model said */
   answer(cut?: string): Answer {
     const usage = this.#usage;
     const events = this.#events;
@@ -109,9 +107,10 @@ export class StreamRecord {
       events,
       ...(cut !== undefined && { cut }),
     });
+    const whole = this.#text.rest();
     return {
       text,
-      ...(this.#units > this.#kept && { whole: this.#wholeAnswer() }),
+      ...(whole && { whole }),
       finish: cut === undefined ? (choices[0]?.finish_reason ?? 'none') : 'length',
       // `usage` in the text is null where the server does not say
       usage: this.used ?? { prompt: this.#prompt, completion: 0 },
@@ -119,10 +118,15 @@ export class StreamRecord {
     };
   }
 
-  /** Of what was too long to be kept. */
-  #wholeAnswer(): WholeAnswer {
-    const sha256 = this.#whole.digest('hex').slice(0, 16);
-    return { characters: this.#units, bytes: this.#bytes, sha256 };
+  cutOff(cut: string): string {
+    const { id, model } = this.#first;
+    const choices = [{ index: 0, delta: {}, finish_reason: 'length' }];
+    const last = JSON.stringify({ id, object: 'chat.completion.chunk', created: 0, model, choices });
+    return `: cut off: ${cut}\n\ndata: ${last}\n\ndata: [DONE]\n\n`;
+  }
+
+  brokenOff(error: string): string {
+    return `data: ${error}\n\n`;
   }
 
   /** What an event says of one choice. */
@@ -140,18 +144,7 @@ export class StreamRecord {
 
   #add(choice: Choice, which: 'content' | 'reasoning', piece: unknown): void {
     if (typeof piece !== 'string' || piece === '') return;
-    this.#units += piece.length;
-    this.#bytes += Buffer.byteLength(piece);
-    this.#whole.update(piece);
-    if (this.#kept + piece.length <= MOST_KEPT) {
-      choice[which] += piece;
-      this.#kept += piece.length;
-    }
-    if (this.#limits === null || this.runaway !== null || this.#choices.size > 1) return;
-    this.#end = (this.#end + piece).slice(-END);
-    if (this.#units - this.#looked < LOOK_EVERY) return;
-    this.#looked = this.#units;
-    this.runaway = runawayIn(this.#end, this.#limits);
+    if (this.#text.text(piece, this.#choices.size === 1)) choice[which] += piece;
   }
 
   #addTools(choice: Choice, calls: unknown): void {
@@ -166,10 +159,7 @@ export class StreamRecord {
       const made = isObject(call.function) ? call.function : {};
       tool.name ??= word(made.name);
       const piece = typeof made.arguments === 'string' ? made.arguments : '';
-      this.#units += piece.length;
-      if (this.#kept + piece.length > MOST_KEPT) continue;
-      tool.arguments += piece;
-      this.#kept += piece.length;
+      if (this.#text.takes(piece)) tool.arguments += piece;
     }
   }
 }
@@ -198,16 +188,4 @@ function wholeOf(
     },
     finish_reason: cut === undefined ? finish : 'length',
   };
-}
-
-const word = (value: unknown): string | undefined =>
-  typeof value === 'string' ? value.slice(0, LONGEST_WORD) : undefined;
-
-/** Why an end like this is no answer any more; null where it is. */
-function runawayIn(end: string, { repeats, blanks }: Runaway): string | null {
-  const trimmed = end.trimEnd();
-  if (blanks > 0 && end.length - trimmed.length >= blanks)
-    return `white space without an end, ${end.length - trimmed.length} characters of it`;
-  const loop = repeats ? repetitionIn(end) : null;
-  return loop && `the same ${loop.unit.length} characters ${loop.times} times`;
 }

@@ -1,17 +1,23 @@
 /**
- * Taking away what a server keeps, with all prompts and answers. A batch is renamed first: that is the step after which it is
- * gone. What it had is removed then, or by the next start, so that a kill in between leaves nothing that is half there.
+ * Taking away what a server keeps, with all prompts and answers. What its calls used is added up first, so that it can still be
+ * billed (spent.ts). Then a batch is renamed: that is the step after which it is gone. What it had is removed then, or by the
+ * next start, so that a kill in between leaves nothing that is half there.
  */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { ledgerFiles } from '../../../engine/asking/ledger/read-ledger.ts';
 import { isFull, replaceFile } from '../../../engine/core/files/durable.ts';
+import { counted } from '../../../engine/core/item/wording.ts';
 import { isObject } from '../../../engine/core/json/pointer.ts';
+import { alikeIn } from '../../records/cost-by.ts';
+import { appendRemoved, type Removed, removedIn } from '../../records/spent.ts';
 import { type Outcomes, outcomesOf } from '../batches/batch-output.ts';
 import { type BatchRecord, isFinal } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
 import { badRequest } from '../errors.ts';
 import type { FileRecord, FileStore } from '../file-store.ts';
 import type { Parts } from '../server-context.ts';
-import { readRecord } from '../small-files.ts';
+import { recalled } from '../small-files.ts';
 import { bytesIn } from './folder-bytes.ts';
 
 export interface Erased {
@@ -39,6 +45,11 @@ export class Eraser {
   readonly #store: BatchStore;
   readonly #path: string;
   #gone: Gone;
+  /** by id, while they are under way: nobody removes one twice */
+  readonly #erasing = new Map<string, Promise<Omit<Erased, 'kept'>>>();
+  /** ledgers that are added up; null until somebody asks. And what a full disk did not take of it. */
+  #summed: Set<string> | null = null;
+  #owed: Removed[] = [];
 
   constructor(parts: EraserParts, { files, store }: { files: FileStore; store: BatchStore }) {
     this.#parts = parts;
@@ -56,6 +67,8 @@ export class Eraser {
   /** Goes on with what an earlier server had begun. */
   async finish(): Promise<void> {
     for (const { id, record } of this.#store.leaving()) {
+      // an earlier version did not
+      await this.#sumUpBatch(id, `${this.#store.folderOf(id)}.gone`);
       if (record !== null) {
         this.#count(record);
         // it was deleted by somebody or for its bytes: else its files are to stay for as long as they were to
@@ -90,8 +103,18 @@ export class Eraser {
   /** The same for there is too much: its outputs go as well. */
   excess = (record: BatchRecord): Promise<Omit<Erased, 'kept'>> => this.#erase(record, outputsOf(record));
 
-  async #erase(record: BatchRecord, named: readonly string[]): Promise<Omit<Erased, 'kept'>> {
+  #erase(record: BatchRecord, named: readonly string[]): Promise<Omit<Erased, 'kept'>> {
     const { id } = record;
+    const known = this.#erasing.get(id);
+    if (known !== undefined) return known;
+    const erasing = this.#eraseOnce(record, named).finally(() => this.#erasing.delete(id));
+    this.#erasing.set(id, erasing);
+    return erasing;
+  }
+
+  async #eraseOnce(record: BatchRecord, named: readonly string[]): Promise<Omit<Erased, 'kept'>> {
+    const { id } = record;
+    await this.#sumUpBatch(id, this.#store.folderOf(id));
     const files = named.flatMap(file => this.#files.kept(file) ?? []);
     const bytes = bytesIn(this.#store.folderOf(id)) + files.reduce((sum, one) => sum + one.bytes, 0);
     // what was spent is counted by what is on record, until it is written down
@@ -102,7 +125,45 @@ export class Eraser {
     this.#count(record);
     for (const file of ids) this.#removeFile(file);
     await this.#removeRest(id);
+    this.#writeOwed(); // there is room now
     return { files: ids, bytes };
+  }
+
+  #sumUpBatch(id: string, folder: string): Promise<void> {
+    const ledger = join(folder, 'ledger');
+    return this.sumUp(`batches/${id}/ledger`, existsSync(ledger) ? ledgerFiles(ledger, () => {}) : []);
+  }
+
+  /**
+   * Adds up what the files of a ledger say that is going to be removed, once, and has it on disk. `ledger`: its path below the
+   * folder of the server. Throws what the disk says, but that it is full: removing is what makes room.
+   */
+  async sumUp(ledger: string, paths: readonly string[]): Promise<void> {
+    this.#summed ??= new Set(removedIn(this.#parts.data).map(one => one.ledger));
+    if (this.#summed.has(ledger)) return;
+    const sums = await alikeIn(paths, slices());
+    if (sums.length === 0 || this.#summed.has(ledger)) return;
+    this.#summed.add(ledger);
+    this.#owed.push({ ledger, sums });
+    this.#writeOwed();
+  }
+
+  #writeOwed(): void {
+    try {
+      for (let [next] = this.#owed; next !== undefined; [next] = this.#owed) {
+        appendRemoved(this.#parts.data, next);
+        this.#owed.shift();
+      }
+    } catch (error) {
+      if (!isFull(error)) {
+        for (const { ledger } of this.#owed.splice(0)) this.#summed?.delete(ledger);
+        throw error;
+      }
+      this.#parts.say(
+        `what ${counted(this.#owed.length, 'removed ledger')} cost is not on disk, which is full: it is written once there is room`,
+        { event: 'disk', level: 'warn' },
+      );
+    }
   }
 
   /** A full disk does not take even this, and deleting is what makes room: the files go first then. */
@@ -128,7 +189,7 @@ export class Eraser {
       if (this.#isBare(record)) forgotten.push(record);
       else if (!isInput) this.#store.save({ ...record, forgotten: null });
     }
-    await Promise.all(forgotten.map(record => this.#forget(record)));
+    for (const record of forgotten) await this.#forget(record);
     for (const record of forgotten)
       this.#parts.say(`the ledger of ${record.id} was removed: ${owner} has deleted its files`, {
         ...{ event: 'removed', batch: record.id, owner },
@@ -140,7 +201,7 @@ export class Eraser {
   async forgetBare(most: number): Promise<string[]> {
     const all = this.#store.all().filter(one => one.forgotten === null && this.#isBare(one));
     const some = all.slice(0, most);
-    await Promise.all(some.map(record => this.#forget(record)));
+    for (const record of some) await this.#forget(record);
     return some.map(({ id }) => id);
   }
 
@@ -151,6 +212,8 @@ export class Eraser {
   }
 
   async #forget(record: BatchRecord): Promise<void> {
+    await this.#sumUpBatch(record.id, this.#store.folderOf(record.id));
+    if (this.#store.get(record.owner, record.id) === null) return; // deleted meanwhile
     this.#parts.journal.flush();
     // an example quotes what a server said, which may quote the prompt
     const failures = record.failures.map(group => ({ ...group, examples: [] }));
@@ -198,15 +261,30 @@ export class Eraser {
   }
 }
 
+/** ms for which the process is held up at a time */
+const SLICE = 5;
+
+/** Called after each line: lets others have a turn now and then. */
+function slices(): () => Promise<void> | null {
+  let from = performance.now();
+  return () => {
+    if (performance.now() - from < SLICE) return null;
+    return new Promise(resolve =>
+      setImmediate(() => {
+        from = performance.now();
+        resolve();
+      }),
+    );
+  };
+}
+
 const outputsOf = ({ outputs }: BatchRecord): string[] =>
   [outputs?.output, outputs?.error].filter((id): id is string => typeof id === 'string');
 
 function goneIn(path: string): Gone {
-  try {
-    const read = readRecord<Gone>(path, one => isObject(one?.items) && Array.isArray(one?.leaving));
-    // an earlier version told fewer outcomes apart
-    return read === null ? NONE : { ...read, items: { ...NONE.items, ...read.items } };
-  } catch {
-    return NONE; // it is not there yet
-  }
+  const isGone = (one: unknown): boolean =>
+    isObject(one) && isObject(one.items) && Array.isArray(one.leaving);
+  const read = recalled<Gone>(path, isGone);
+  // an earlier version told fewer outcomes apart
+  return read === null ? NONE : { ...read, items: { ...NONE.items, ...read.items } };
 }

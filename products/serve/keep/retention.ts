@@ -4,7 +4,7 @@
  * moment later. Each says what it took.
  */
 import { readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { syncFolder } from '../../../engine/core/files/durable.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { type BatchRecord, endedAt } from '../batches/batch-state.ts';
@@ -89,7 +89,7 @@ export class Retention {
       );
     const isMoreAged = await this.#aged();
     const isMoreExcess = await this.#excess();
-    const isMoreRecord = this.#record();
+    const isMoreRecord = await this.#record();
     const isMore = over.length === MOST_FILES || bare.length === MOST_BATCHES;
     return isMore || isMoreAged || isMoreExcess || isMoreRecord;
   }
@@ -158,7 +158,7 @@ export class Retention {
   }
 
   /** Days of the gateway's record: by age, and the oldest files of what is too much. */
-  #record(): boolean {
+  async #record(): Promise<boolean> {
     const { settings, data, now } = this.#parts;
     const { record: age, recordBytes: most } = settings.keep;
     if (age === null && most === null) return false;
@@ -174,7 +174,10 @@ export class Retention {
       over.push(file);
     }
     const some = over.slice(0, MOST_RECORD_FILES);
-    for (const { path } of some) rmSync(path, { force: true });
+    for (const { path, day } of some) {
+      await this.#stores.eraser.sumUp(`gateway/${day}/${basename(path)}`, [path]);
+      rmSync(path, { force: true });
+    }
     for (const day of new Set(some.map(file => file.day))) removeEmpty(join(root, day));
     if (some.length > 0) syncFolder(root);
     const days = new Set(some.map(file => file.day)).size;

@@ -77,6 +77,13 @@ export class Room {
     return `the disk is full but for ${bytesWords(this.free)}, which are kept for live requests`;
   }
 
+  /** What whoever looks at the page is told; empty while there is room. */
+  get notice(): string {
+    if (this.#state === 'ok') return '';
+    const what = this.#state === 'low' ? 'Batches that run go on.' : 'Batches wait.';
+    return `The disk of this server is nearly full (${bytesWords(this.free)} left): new files and batches are refused. ${what}`;
+  }
+
   /** Throws 507 where new work, of so many bytes, is not taken. */
   refuse(bytes = 0): void {
     if (this.#state === 'ok' && this.free - bytes >= this.reserve) return;

@@ -7,9 +7,11 @@
  * Names and words of others are in it, so nothing of them may begin a line: what a terminal would obey is shown as
  * `<U+001B>`, and texts are bounded.
  */
+import { fstatSync } from 'node:fs';
 import { type About, LEVELS, type Level, type Say } from '../../../engine/core/item/say.ts';
+import { number } from '../../../engine/core/item/wording.ts';
 import { visible, visibleLines } from '../../../engine/core/json/visible.ts';
-import type { LineSink } from './line-sink.ts';
+import { LineSink } from './line-sink.ts';
 
 export const FORMATS = ['text', 'json'] as const;
 export type Format = (typeof FORMATS)[number];
@@ -121,4 +123,40 @@ const KEY = /fw_[A-Za-z0-9_-]{40,}/g;
 /** What is left out is said. */
 function cut(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most)}… (${text.length - most} characters more)`;
+}
+
+/** The form of a log, and the level below which lines are left out. */
+export interface LogSettings {
+  format: Format;
+  level: Level;
+}
+
+export interface StderrLog {
+  say: Say;
+  /** Resolves when the reader has it all, or has had a second for it. */
+  close(): Promise<void>;
+}
+
+/** `label`: what text lines name as their writer. */
+export function openStderr(label: string, { format, level }: LogSettings): StderrLog {
+  const lineOf = lineIn(format, label, isJournal());
+  const sink = new LineSink(process.stderr, count => {
+    const words = `${number(count)} lines of this log were dropped: stderr was not read`;
+    return lineOf(new Date().toISOString(), 'warn', words, { event: 'log-dropped', lines: count });
+  });
+  // a bug ends the process from where it happens
+  process.on('exit', () => sink.flush());
+  return { say: openLog({ level, lineOf, sink }), close: () => sink.close() };
+}
+
+/** Whether stderr is the stream that systemd names in JOURNAL_STREAM, by device and inode (systemd.exec(5)). */
+function isJournal(): boolean {
+  const named = process.env.JOURNAL_STREAM;
+  if (named === undefined) return false;
+  try {
+    const { dev, ino } = fstatSync(2);
+    return named === `${dev}:${ino}`;
+  } catch {
+    return false;
+  }
 }

@@ -1,7 +1,9 @@
 /** What a line of a batch says, for people: the answer as text, what it cost, what was changed in it. */
 import { answersIn, markedRepairs } from '../../../engine/answers/answers-of-line.ts';
 import { changesOf } from '../../../engine/audit/history.ts';
+import { finishIn } from '../../../engine/core/item/dialects.ts';
 import { failureOf } from '../../../engine/core/item/item.ts';
+import { answerText } from '../../../engine/core/item/response.ts';
 import { cut, number } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { objectIn } from '../http-body.ts';
@@ -49,25 +51,28 @@ export function resultOf({ text, length }: LineAt): Result {
 
 const wordOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-function factsOf({ model, usage, choices }: JsonObject): string[] {
+function factsOf(body: JsonObject): string[] {
+  const { model, usage } = body;
   const facts = [cut(wordOf(model), 100)];
   if (isObject(usage)) {
-    const { prompt_tokens: asked, completion_tokens: said } = usage;
+    const asked = usage.prompt_tokens ?? usage.input_tokens;
+    const said = usage.completion_tokens ?? usage.output_tokens;
     if (Number.isInteger(asked)) facts.push(`${number(asked as number)} tokens in`);
     if (Number.isInteger(said)) facts.push(`${number(said as number)} out`);
   }
-  const [first] = Array.isArray(choices) ? choices : [];
-  const finish = isObject(first) ? cut(wordOf(first.finish_reason), 50) : '';
+  const finish = cut(finishIn(body) ?? '', 50);
   return [...facts, finish && `ended by ${finish}`].filter(fact => fact !== '');
 }
 
-/** Texts of chat and of completions, lengths of embeddings; anything else as JSON. */
+/** Texts of chat, completions, responses and messages, lengths of embeddings; anything else as JSON. */
 function answersOf(line: JsonObject, body: unknown): string[] {
   const { choices, data } = isObject(body) ? body : {};
   if (Array.isArray(choices) && choices.length > 0)
     return choices.slice(0, MOST_CHOICES).map(choice => shortened(textOf(choice)));
   if (Array.isArray(data) && data.length > 0)
     return data.slice(0, MOST_CHOICES).map(one => shortened(vectorOf(one)));
+  const said = answerText(body);
+  if (typeof said === 'string' && said !== '') return [shortened(said)];
   return [shortened(jsonOf(body ?? line))];
 }
 

@@ -46,7 +46,7 @@ export const isAdmin = ({ scopes }: Caller): boolean => scopes.has('admin');
 
 const PAGE = { id: BATCH_ID, most: 25, usual: 25 };
 
-type LookedAt = Pick<Parts, 'pool' | 'webhooks' | 'workers' | 'access' | 'now'>;
+type LookedAt = Pick<Parts, 'pool' | 'webhooks' | 'workers' | 'access' | 'now' | 'room'>;
 
 export class Looking {
   readonly #parts: LookedAt;
@@ -73,7 +73,7 @@ export class Looking {
 
   /** A page of batches, newest first, and what else the overview says. */
   overview(caller: Caller, after: string | undefined): { values: Overview; next: string | null } {
-    const { pool, webhooks, workers, access, now } = this.#parts;
+    const { pool, webhooks, workers, access, now, room } = this.#parts;
     const { store, batches } = this.#stores;
     const mayAll = isAdmin(caller);
     const ids = store.ids(mayAll ? null : caller.owner);
@@ -82,6 +82,7 @@ export class Looking {
     const mine = this.#traffic().filter(({ owner }) => mayAll || owner === caller.owner);
     const values: Overview = {
       pool: `${this.#howItGoes(stats)}.`,
+      disk: room.notice,
       batches: page.data.map(one => batches.seen(one)).map(one => batchView(one, this.#seenOf(one))),
       none: page.data.length === 0 ? 'No batch is here.' : '',
       keys: mine.map(one => keyView(one, access.budgets.usedToday(one.key), now())),

@@ -17,6 +17,8 @@ import { type WorkersView, workerSection } from './workers-view.ts';
 /** Its values, as they are sent to page.js too. */
 export interface Overview extends WorkersView {
   pool: string;
+  /** that the disk is nearly full; empty while it is not */
+  disk: string;
   batches: BatchView[];
   /** where there is no batch */
   none: string;
@@ -42,6 +44,7 @@ export function overviewPage(
 ): Html {
   return html`<h1>Batches</h1>
 <p class="pool"><span data-text="pool">${values.pool}</span> <span class="dim" data-live role="status"></span></p>
+<p class="problem" role="status"${shownBy('disk', values.disk)} data-text="disk">${values.disk}</p>
 <p class="empty"${shownBy('none', values.none)}><span data-text="none">${values.none}</span>
 <a href="/ui/new">Start one</a></p>
 ${table(

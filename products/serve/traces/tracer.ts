@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Tried } from '../../../engine/core/item/call.ts';
+import { DIALECTS } from '../../../engine/core/item/dialects.ts';
 import type { Say } from '../../../engine/core/item/say.ts';
 import { type BatchRecord, STATUSES } from '../batches/batch-state.ts';
 import { randomHex } from '../ids.ts';
@@ -18,11 +19,7 @@ const SERVER = 2;
 const CLIENT = 3;
 const ERROR = { code: 2 };
 
-const OPERATIONS: Readonly<Record<string, string>> = {
-  '/v1/chat/completions': 'chat',
-  '/v1/completions': 'text_completion',
-  '/v1/embeddings': 'embeddings',
-};
+const operationOf = (path: string): string => DIALECTS.get(path)?.operation ?? path;
 
 /** ms → ns, of which the last six digits are nought but for a fraction of a millisecond */
 const nano = (ms: number): string =>
@@ -60,7 +57,7 @@ export class Tracer {
       ...{ startTimeUnixNano: nano(created_at * 1000), endTimeUnixNano: nano(end * 1000) },
       attributes: attributesOf({
         ...{
-          'gen_ai.operation.name': OPERATIONS[endpoint] ?? endpoint,
+          'gen_ai.operation.name': operationOf(endpoint),
           'gen_ai.request.model': model ?? undefined,
         },
         ...{ 'gen_ai.usage.input_tokens': usage.input, 'gen_ai.usage.output_tokens': usage.output },
@@ -112,7 +109,7 @@ export class RequestSpan {
     { path, model, isStream }: { path: string; model: string; isStream: boolean },
   ): void {
     const { hostname, port, protocol } = new URL(endpoint);
-    const operation = OPERATIONS[path] ?? path;
+    const operation = operationOf(path);
     const isAnswer = outcome === 'answer';
     this.#exporter.add({
       ...{
@@ -126,7 +123,7 @@ export class RequestSpan {
       attributes: attributesOf({
         ...{
           'gen_ai.operation.name': operation,
-          'gen_ai.provider.name': 'openai',
+          'gen_ai.provider.name': DIALECTS.get(path)?.errors ?? 'openai',
           'gen_ai.request.model': model,
         },
         ...{

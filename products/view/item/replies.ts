@@ -8,6 +8,8 @@ import { contentOf, reasoningOf } from './messages.ts';
 import { valueTree } from './value-tree.ts';
 import { facts, folded, jsonText, type Writer } from './writer.ts';
 
+const isSaid = (summary: unknown): boolean => Array.isArray(summary) && summary.length > 0;
+
 const MOST_CHOICES = 32;
 /** An answer that is longer is not looked through for values. */
 const LONGEST_JSON = 256 * 1024;
@@ -15,10 +17,10 @@ const LONGEST_JSON = 256 * 1024;
 /** `at`: JSON Pointer of the body in its line. */
 export function replyParts(body: unknown, at: string, writer: Writer): Html {
   if (!isObject(body)) return writer.block(typeof body === 'string' ? body : jsonText(body));
-  const { choices, data, output, model, usage } = body;
+  const { choices, data, output, content, model, usage } = body;
   const named = typeof model === 'string' ? html`model ${writer.text(model, 200)}` : null;
   const head = facts([named, ...usageFacts(usage)]);
-  return joined([head, answerParts({ choices, data, output }, body, at, writer)]);
+  return joined([head, answerParts({ choices, data, output: output ?? content }, body, at, writer)]);
 }
 
 function answerParts(
@@ -68,7 +70,7 @@ function choiceParts(choice: unknown, nth: number | null, writer: Writer): Html 
   return html`<div class="message assistant"><p class="role">${nth === null ? 'answer' : `answer ${nth}`}</p>${facts([ended])}${reasoningOf(reasoning, writer)}${contentOf(said, writer)}</div>`;
 }
 
-/** The parts of an answer of /v1/responses. */
+/** The items of an answer of /v1/responses, the blocks of one of /v1/messages. */
 function outputParts(output: readonly unknown[], writer: Writer): Html {
   return joined(
     writer.list(
@@ -76,7 +78,9 @@ function outputParts(output: readonly unknown[], writer: Writer): Html {
       part => {
         if (!isObject(part)) return writer.block(jsonText(part));
         const { type, content, summary } = part;
-        if (type === 'reasoning') return reasoningOf(summary ?? content, writer);
+        if (type === 'reasoning') return reasoningOf(isSaid(summary) ? summary : content, writer);
+        if (type === 'thinking') return reasoningOf(part.thinking, writer);
+        if (type === 'text') return contentOf({ content: [part] }, writer);
         if (type !== 'message') return writer.block(jsonText(part));
         return html`<div class="message assistant"><p class="role">answer</p>${contentOf({ content }, writer)}</div>`;
       },

@@ -2,6 +2,8 @@
  * What the columns of one line are: its own (id, rung, failure, tokens …), `in.` of what was asked about, `out.` of what was
  * decided, `step.AGENT.` of what each agent answered. The index is made of them, and so is each cell on a page.
  */
+
+import { finishIn, isInParts } from '../../../engine/core/item/dialects.ts';
 import { failureOf, idOf, isItem, isLegacy, isRawRequest, rungOf } from '../../../engine/core/item/item.ts';
 import { answerText, isBatchResult } from '../../../engine/core/item/response.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
@@ -156,15 +158,14 @@ class Fields {
     const { status_code, body } = response;
     this.#number('status', status_code);
     if (!isObject(body)) return;
-    const { model, usage, choices } = body;
+    const { model, usage } = body;
     if (typeof model === 'string') this.#take('', 'model', model);
     if (isObject(usage)) {
-      this.#number('tokens.in', usage.prompt_tokens);
-      this.#number('tokens.out', usage.completion_tokens);
+      this.#number('tokens.in', usage.prompt_tokens ?? usage.input_tokens);
+      this.#number('tokens.out', usage.completion_tokens ?? usage.output_tokens);
     }
-    const [first] = Array.isArray(choices) ? choices : [];
-    if (isObject(first) && typeof first.finish_reason === 'string')
-      this.#take('', 'finish', first.finish_reason);
+    const finish = finishIn(body);
+    if (finish !== undefined) this.#take('', 'finish', finish);
     this.#answer(answerText(body));
   }
 
@@ -174,7 +175,8 @@ class Fields {
     const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
     if (typeof key === 'string' && typeof outcome === 'string' && typeof answer === 'string') {
       const reply = objectIn(answer);
-      this.#answer(Array.isArray(reply?.choices) ? answerText(reply) : answer);
+      const isReply = reply !== null && (Array.isArray(reply.choices) || isInParts(reply));
+      this.#answer(isReply ? answerText(reply) : answer);
     } else if (isObject(last) && last.role === 'assistant') this.#answer(last.content);
     else this.#answer(answerText(line));
   }

@@ -1,5 +1,6 @@
 /** One file while it is looked at: it stays open, so that what takes its place, or removes it, changes nothing here. */
 import { type FileHandle, open, stat } from 'node:fs/promises';
+import { isRemote, notOnDisk } from '../../../engine/core/files/input-files.ts';
 import { dataError, Fatal } from '../../../engine/core/item/failure.ts';
 import { number } from '../../../engine/core/item/wording.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
@@ -47,6 +48,7 @@ export class OpenFile {
     } catch (error) {
       if (error instanceof Fatal) throw error;
       const { code } = error as NodeJS.ErrnoException;
+      if (isRemote(path)) throw notOnDisk(path);
       throw dataError(`expected a readable file, found ${code === 'ENOENT' ? 'none' : code}: ${path}`);
     }
     const facts = await handle.stat();

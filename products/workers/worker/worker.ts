@@ -9,7 +9,7 @@
  */
 
 import type { ModelMap } from '../../../engine/asking/endpoints/model-names.ts';
-import { OPEN_PATHS } from '../../../engine/asking/pool/raw.ts';
+import { DIALECTS } from '../../../engine/core/item/dialects.ts';
 import { type Fatal, fatalOf, usageError } from '../../../engine/core/item/failure.ts';
 import { visible } from '../../../engine/core/json/visible.ts';
 import type { Hello, Orders } from '../protocol.ts';
@@ -141,7 +141,7 @@ class RunningWorker {
       },
       onUseless: onBroken,
     });
-    const paths = new Set<string>([...OPEN_PATHS, ...(options.paths ?? [])]);
+    const paths = new Set<string>([...DIALECTS.keys(), ...(options.paths ?? [])]);
     const { linger } = this.#timing;
     this.#works = new Works({ client, folder, pool, modelMap, paths, grace, guard, linger, onBroken });
     this.#hands = new Hands({

@@ -19,6 +19,8 @@ export interface Holding {
   /** A try of the run that wrote file number `file`: when it ended (ISO 8601), and how long it took, in ms. */
   add(file: number, endpoint: string, ended: string, ms: number): void;
   sum(): Held;
+  /** ms in which an endpoint was held */
+  of(endpoint: string): number;
 }
 
 export function holding(): Holding {
@@ -38,6 +40,7 @@ export function holding(): Holding {
         span[1] = Math.max(span[1], to);
       }
     },
+    of: endpoint => union([...(spans.get(endpoint)?.values() ?? [])]),
     sum() {
       const all = [...spans.values()].map(files => [...files.values()]);
       return {

@@ -1,0 +1,73 @@
+/**
+ * What calls used that are on record no more. A server that removes a ledger (a deleted batch, an old day) first appends what
+ * it says to DIR/spent.jsonl, a line each, and forces that to disk:
+ *
+ *   {"ledger":"batches/<id>/ledger","sums":[{"key":"alice","model":"m","day":"2026-11-27",…,"tries":12,"in":974,"out":388}]}
+ *
+ * The first line of a ledger counts, and from then on its files do not: whatever is killed in between, each call counts once.
+ * No .ndjson, which is what the files of a ledger are called.
+ */
+import { closeSync, fsyncSync, openSync, statSync, writeSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { parsed } from '../../engine/asking/ledger/read-ledger.ts';
+import { OWNER_ONLY, readKept, syncFolder } from '../../engine/core/files/durable.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
+import { type Alike, BY, COUNTS } from './cost-by.ts';
+
+const NAME = 'spent.jsonl';
+
+export interface Removed {
+  /** its path below the folder of the server, with `/` */
+  ledger: string;
+  sums: Alike[];
+}
+
+/** Those of a server's folder; none where it has no such file. What is no line of it, such as a torn end, says nothing. */
+export function removedIn(folder: string): Removed[] {
+  const path = join(folder, NAME);
+  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return [];
+  const byLedger = new Map<string, Removed>();
+  for (const line of readKept(path).toString().split('\n')) {
+    const { ledger, sums } = parsed(line) ?? {};
+    if (typeof ledger !== 'string' || ledger === '' || !Array.isArray(sums) || !sums.every(isAlike)) continue;
+    if (!byLedger.has(ledger)) byLedger.set(ledger, { ledger, sums });
+  }
+  return [...byLedger.values()];
+}
+
+function isAlike(one: unknown): one is Alike {
+  return (
+    isObject(one) &&
+    BY.every(name => typeof one[name] === 'string') &&
+    COUNTS.every(name => Number.isSafeInteger(one[name]) && (one[name] as number) >= 0)
+  );
+}
+
+/** Appends a line; it is on disk when this returns. Throws what the disk says. */
+export function appendRemoved(folder: string, removed: Removed): void {
+  const path = join(folder, NAME);
+  const isNew = statSync(path, { throwIfNoEntry: false }) === undefined;
+  const fd = openSync(path, 'a', OWNER_ONLY.file);
+  try {
+    // behind a line that was torn this one is whole
+    const bytes = Buffer.from(`\n${JSON.stringify(removed)}\n`);
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  if (isNew) syncFolder(folder);
+}
+
+/** The files of `paths` below `folder` that no line has counted. */
+export function stillThere(folder: string, paths: readonly string[], removed: readonly Removed[]): string[] {
+  if (removed.length === 0) return [...paths];
+  const counted = new Set(removed.map(({ ledger }) => ledger));
+  return paths.filter(path => {
+    // a batch that is being removed is `<id>.gone`
+    const parts = relative(folder, path)
+      .split(sep)
+      .map(part => part.replace(/\.gone$/, ''));
+    return !parts.some((_, at) => counted.has(parts.slice(0, at + 1).join('/')));
+  });
+}
