@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import threading
 
 import pytest
 
@@ -95,6 +96,20 @@ def test_answers_come_as_they_are_ready(server, reviews):
     answers = sorted(fw.stream(asked, prompt=ASK, choice=["good", "bad"], endpoints=server))
     assert [answer.position for answer in answers] == [0, 1, 2]
     assert all(answer.value in ("good", "bad") and answer.failure is None for answer in answers)
+
+
+def test_rows_that_wait_are_answered_meanwhile(server):
+    answered = threading.Event()
+
+    def rows():
+        yield {"text": "one"}
+        answered.wait()
+        yield {"text": "two"}
+
+    for answer in fw.stream(rows(), prompt=ASK, endpoints=server):
+        assert answer.failure is None
+        answered.set()
+    assert answer.position == 1
 
 
 def test_leaving_a_loop_stops_the_run(server):
