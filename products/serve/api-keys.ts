@@ -102,8 +102,8 @@ export interface KeyRing {
   /** The key with this id as it was last read, valid or not: what it was limited to holds while the file cannot be read. */
   lastKnown(id: string): KeyRecord | null;
   /**
-   * Why nobody knows what the key with this id may do: the file was never read though it is there, or has no such key. Null
-   * where it is known, and where there is no key file.
+   * Why nobody knows what the key with this id may do: the file was never read, or has no such key, or is not there. Null
+   * where it is known.
    */
   unknown(id: string): string | null;
   /** Since when it is valid no more, in Unix seconds: revoked, or expired. Null where it is, and where nobody knows. */
@@ -184,7 +184,8 @@ export function openKeys(data: string, warn: Say): KeyRing {
     unknown(id) {
       follow();
       if (known === null) return 'keys.json cannot be read';
-      return keys === null || last.has(id) ? null : `${id} is not in keys.json`;
+      if (last.has(id)) return null;
+      return keys === null ? 'keys.json is not there' : `${id} is not in keys.json`;
     },
     endOf(id) {
       follow();

@@ -1,16 +1,17 @@
 /**
  * The endpoints of a server: those that are named in its flags and files, and those that were found. An admin may drain one:
- * `drained.json` of DIR keeps that over reloads and restarts, for as long as the endpoint is named or found.
+ * `drained.json` of DIR keeps that over reloads and restarts, for as long as the endpoint is named or found. `endpoints.json`
+ * has what was learned of them, which is where the next start begins.
  */
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
-import type { Change, EndpointPool } from '../../engine/asking/pool/part.ts';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import type { Change, EndpointPool, KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
+import { replaceFile } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
 import { MOST } from './discovery/entries.ts';
 import type { GatewaySettings } from './serve-config.ts';
+import { keepFile, recalledBy } from './small-files.ts';
 
 type Live = Pick<GatewaySettings, 'reserve' | 'ttft'>;
 
@@ -44,7 +45,7 @@ export class EndpointList {
     this.#options = options;
     this.#named = named;
     this.#path = join(data, 'drained.json');
-    this.#drained = read(this.#path, say);
+    this.#drained = drainedIn(this.#path, say);
     for (const [url, { by }] of this.#drained) {
       if (!pool.drain(url, wordsOf(by))) continue;
       say(`endpoint ${url} stays drained (by ${by}): it is asked nothing until it is resumed`, {
@@ -140,19 +141,49 @@ export function changeInWords(change: Change): string {
 }
 
 /** A file that is none costs what it said. */
-function read(path: string, say: Say): Map<string, Drain> {
+function drainedIn(path: string, say: Say): Map<string, Drain> {
+  const all = recalledBy(
+    path,
+    value => {
+      if (isObject(value)) return Object.entries(value);
+      throw new Error('found something else than an object');
+    },
+    why => say(`${path}: expected the endpoints that were drained, found none (${why}); all are asked`),
+  );
   const drained = new Map<string, Drain>();
-  try {
-    if (!existsSync(path)) return drained;
-    const all: unknown = JSON.parse(readKept(path).toString());
-    if (!isObject(all)) throw new Error('found something else than an object');
-    for (const [url, one] of Object.entries(all))
-      if (isObject(one) && typeof one.by === 'string' && Number.isInteger(one.at))
-        drained.set(url, { by: one.by, at: one.at as number });
-  } catch (error) {
-    say(
-      `${path}: expected the endpoints that were drained, found none (${(error as Error).message}); all are asked`,
-    );
-  }
+  for (const [url, one] of all ?? [])
+    if (isObject(one) && typeof one.by === 'string' && Number.isInteger(one.at))
+      drained.set(url, { by: one.by, at: one.at as number });
   return drained;
+}
+
+/** ms between two looks at whether there is something new to keep */
+const KEEP = 10_000;
+
+const MOST_CALLS = 65_535;
+
+/** Begins with what is kept, and keeps what changes until `stop`. A file that cannot be read or written costs nothing but that. */
+export function keepEndpoints(data: string, pool: Memory, say: Say): { stop(): void } {
+  const path = join(data, 'endpoints.json');
+  const kept = recalledBy(path, learnedIn, why =>
+    say(`${path} is ignored, and limits are learned anew: ${why}`, { event: 'file-ignored', level: 'warn' }),
+  );
+  if (kept !== null) pool.recall(kept);
+
+  return keepFile(
+    path,
+    () => JSON.stringify(pool.kept()),
+    KEEP,
+    why => say(`what was learned about endpoints cannot be saved: ${why}`, { event: 'disk', level: 'warn' }),
+  );
+}
+
+function learnedIn(value: unknown): KeptEndpoint[] {
+  if (!Array.isArray(value)) throw new Error('expected a list of endpoints');
+  return value.filter(isObject).flatMap(({ url, limit, models }) => {
+    if (typeof url !== 'string') return [];
+    const isLimit = Number.isInteger(limit) && (limit as number) > 0 && (limit as number) <= MOST_CALLS;
+    const names = Array.isArray(models) ? models.filter(name => typeof name === 'string') : [];
+    return [{ url, limit: isLimit ? (limit as number) : null, models: names }];
+  });
 }

@@ -1,6 +1,6 @@
 /** Changes of DIR/keys.json: of `fw keys`, and of admins of a server that runs. Whoever changes it has the lock of it. */
 import { randomBytes } from 'node:crypto';
-import { closeSync, fsyncSync, rmSync, statSync, writeSync } from 'node:fs';
+import { closeSync, fsyncSync, lstatSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { takeLock } from '../../engine/asking/ledger/lock.ts';
 import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
@@ -45,7 +45,7 @@ const roomPath = (data: string): string => join(data, 'keys.room');
 export function holdRoom(data: string): void {
   const path = roomPath(data);
   try {
-    if (statSync(path, { throwIfNoEntry: false })?.size === ROOM) return;
+    if (heldIn(path) === ROOM) return;
     const fd = openNew(path);
     try {
       // no zeros: some file systems keep no blocks of these
@@ -62,9 +62,15 @@ export function holdRoom(data: string): void {
 /** Gives up what is held; false where that is nothing. */
 function giveRoom(data: string): boolean {
   const path = roomPath(data);
-  const isThere = (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  if (heldIn(path) === 0) return false;
   rmSync(path, { force: true });
-  return isThere;
+  return true;
+}
+
+/** bytes; 0 where something else is in its place */
+function heldIn(path: string): number {
+  const stat = lstatSync(path, { throwIfNoEntry: false });
+  return stat?.isFile() === true ? stat.size : 0;
 }
 
 /**

@@ -1,9 +1,10 @@
 /** `run.json` of DIR: that a server runs there, or how the last one ended, for the line with which the next one begins. */
 import { join } from 'node:path';
 import { version } from '../../engine/core/config/package.ts';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
+import { replaceFile } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
+import { recalled } from './small-files.ts';
 
 interface Run {
   version: string;
@@ -34,15 +35,14 @@ export function beginRun(data: string, { now, say }: { now(): number; say: Say }
 
 /** null at the first start, and where nobody knows */
 function readRun(path: string): Run | null {
-  try {
-    const last: unknown = JSON.parse(readKept(path).toString());
-    if (!isObject(last)) return null;
-    const { version, started, stopped = null, pid } = last;
-    if (typeof version !== 'string' || typeof started !== 'string' || typeof pid !== 'number') return null;
-    return { version, started, pid, stopped: typeof stopped === 'string' ? stopped : null };
-  } catch {
-    return null;
-  }
+  const last = recalled<Run>(
+    path,
+    one =>
+      isObject(one) &&
+      [one.version, one.started].every(text => typeof text === 'string') &&
+      typeof one.pid === 'number',
+  );
+  return last && { ...last, stopped: typeof last.stopped === 'string' ? last.stopped : null };
 }
 
 /** What the disk does not take costs nothing but the words of the next start. */

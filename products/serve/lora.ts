@@ -3,14 +3,14 @@
  * (which needs VLLM_ALLOW_RUNTIME_LORA_UPDATING=True); a request that names an adapter goes to endpoints that have it.
  */
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Told } from '../../engine/asking/pool/part.ts';
-import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
-import type { JsonObject } from '../../engine/core/json/pointer.ts';
+import { replaceFile } from '../../engine/core/files/durable.ts';
+import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { ApiError, badRequest } from './errors.ts';
 import { readObject } from './http-body.ts';
 import type { Routes } from './server-context.ts';
+import { recalledBy } from './small-files.ts';
 
 const LOAD = '/v1/load_lora_adapter';
 const UNLOAD = '/v1/unload_lora_adapter';
@@ -22,8 +22,12 @@ const LOOK = 10_000;
 export const addLora: Routes = async (app, { data, pool, adapters, acts, closing, over, say }) => {
   const path = join(data, 'loras.json');
   /** by name, as it was loaded */
-  const wanted = new Map<string, JsonObject>(
-    existsSync(path) ? Object.entries(JSON.parse(readKept(path).toString())) : [],
+  const wanted = new Map(
+    recalledBy(path, adaptersIn, why =>
+      say(`${path}: expected the adapters that were loaded, found none (${why}); load them again`, {
+        ...{ event: 'file-ignored', level: 'error' },
+      }),
+    ),
   );
   const told = new Map<string, string>();
   let looking: Promise<void> | null = null;
@@ -119,4 +123,10 @@ function textOf(asked: JsonObject, field: string): string {
   const value = asked[field];
   if (typeof value === 'string' && value !== '' && value.length <= LONGEST) return value;
   throw badRequest(`Invalid value for '${field}': expected a text of 1 to ${LONGEST} characters.`, field);
+}
+
+function adaptersIn(value: unknown): [name: string, asked: JsonObject][] {
+  if (isObject(value) && Object.values(value).every(isObject))
+    return Object.entries(value) as [string, JsonObject][];
+  throw new Error('found something else than an object of objects');
 }

@@ -1,5 +1,5 @@
 /** Small files that a server reads or keeps what it knows in: read with care, again when they have changed, written whole. */
-import { statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { readKept, replaceFile } from '../../engine/core/files/durable.ts';
 import { ioError } from '../../engine/core/item/failure.ts';
 
@@ -11,6 +11,29 @@ export function readRecord<T>(path: string, isOne: (record: T | null) => boolean
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code !== undefined) throw ioError(`expected to read ${path}, found ${message}`);
+    return null;
+  }
+}
+
+/** The same of what is no loss: null where it cannot be read, or is not there. */
+export function recalled<T>(path: string, isOne: (record: unknown) => boolean): T | null {
+  try {
+    return readRecord<T>(path, isOne);
+  } catch {
+    return null;
+  }
+}
+
+/** … and what is wrong with it is told; null where it is not there. `read` throws where it is none. */
+export function recalledBy<T>(
+  path: string,
+  read: (value: unknown) => T,
+  onWrong: (why: string) => void,
+): T | null {
+  try {
+    return existsSync(path) ? read(JSON.parse(readKept(path).toString())) : null;
+  } catch (error) {
+    onWrong((error as Error).message.split('\n', 1)[0] as string);
     return null;
   }
 }

@@ -81,14 +81,14 @@ function secondsKept(fields: ReadonlyMap<string, string>, usual: number): number
   const anchor = fields.get('expires_after[anchor]');
   const seconds = fields.get('expires_after[seconds]');
   if (anchor === undefined && seconds === undefined) return Math.floor(usual / 1000);
-  return expiryOf(
+  return secondsAsked(
     { anchor, seconds: /^\d{1,9}$/.test(seconds ?? '') ? Number(seconds) : undefined },
     'expires_after',
   );
 }
 
 /** 400 where it is not `{anchor: "created_at", seconds: 3600…2592000}`. */
-export function expiryOf(
+export function secondsAsked(
   { anchor, seconds }: { anchor?: unknown; seconds?: unknown },
   param: string,
 ): number {

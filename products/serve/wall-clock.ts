@@ -5,9 +5,9 @@
  */
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { readKept } from '../../engine/core/files/durable.ts';
 import type { Say } from '../../engine/core/item/say.ts';
-import { keepFile } from './small-files.ts';
+import { isObject } from '../../engine/core/json/pointer.ts';
+import { keepFile, recalled } from './small-files.ts';
 
 /** ms: less is a correction, and is followed at once */
 const JUMP = 60_000;
@@ -90,12 +90,12 @@ export function clockOf(data: string, say: Say, clocks: Clocks = {}) {
 
 /** Of a folder that has no time yet: when a file or a batch came last. */
 function seenIn(data: string, path: string): number | null {
-  try {
-    const { seen } = JSON.parse(readKept(path).toString()) as { seen: unknown };
-    if (typeof seen === 'number' && isTime(seen)) return seen;
-  } catch {
-    // it is not there, or nothing that was kept: what follows is as good but for some hours
-  }
+  const last = recalled<{ seen: number }>(
+    path,
+    one => isObject(one) && typeof one.seen === 'number' && isTime(one.seen),
+  );
+  if (last !== null) return last.seen;
+  // it is not there, or nothing that was kept: what follows is as good but for some hours
   const folders = ['files', 'batches'].map(name => join(data, name)).filter(existsSync);
   return folders.length === 0 ? null : Math.max(...folders.map(folder => statSync(folder).mtimeMs));
 }

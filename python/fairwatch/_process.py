@@ -38,8 +38,10 @@ GRACE = 40.0
 class Feed:
     """Lines for the program. Until it has answered, they are kept: it may have to be started again."""
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
+    def __init__(self, lines: Iterable[bytes], is_live: bool) -> None:
         self._lines = iter(lines)
+        #: they come from something that may wait: each is sent at once
+        self.is_live = is_live
         self._kept: Optional[list[bytes]] = []
         #: what `lines` raised
         self.error: Optional[BaseException] = None
@@ -99,6 +101,8 @@ class Process:
         try:
             for line in self._feed:  # type: ignore[union-attr]
                 stdin.write(line)  # type: ignore[union-attr]
+                if self._feed.is_live:  # type: ignore[union-attr]
+                    stdin.flush()  # type: ignore[union-attr]
         except BrokenPipeError:
             pass  # it has ended, and says why
         except BaseException as error:  # of the caller's own rows: raised where the answers are read
@@ -179,9 +183,11 @@ class Process:
 class Run:
     """Lines through the program, as often as it has to be started: a context manager, and an iterator of lines."""
 
-    def __init__(self, arguments: Sequence[str], lines: Iterable[bytes], env: Optional[dict] = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], lines: Iterable[bytes], env: Optional[dict] = None, is_live: bool = False
+    ) -> None:
         self._arguments = list(arguments)
-        self._feed = Feed(lines)
+        self._feed = Feed(lines, is_live)
         self._env = env
         self._process: Optional[Process] = None
         self._is_stopped = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import threading
 
 import pytest
 
@@ -97,6 +98,20 @@ def test_answers_come_as_they_are_ready(server, reviews):
     assert all(answer.value in ("good", "bad") and answer.failure is None for answer in answers)
 
 
+def test_rows_that_wait_are_answered_meanwhile(server):
+    answered = threading.Event()
+
+    def rows():
+        yield {"text": "one"}
+        answered.wait()
+        yield {"text": "two"}
+
+    for answer in fw.stream(rows(), prompt=ASK, endpoints=server):
+        assert answer.failure is None
+        answered.set()
+    assert answer.position == 1
+
+
 def test_leaving_a_loop_stops_the_run(server):
     rows = [{"text": str(at)} for at in range(5_000)]
     for answer in fw.stream(rows, prompt=ASK, endpoints=server, in_flight=4):
@@ -156,6 +171,7 @@ def test_a_mistake_is_said_before_anything_is_asked(reviews, given, message):
     [
         ({"prompt": ASK, "schema": int}, "schema: expected a model of pydantic"),
         ({"prompt": ASK, "temperature": 0}, "temperature: expected it in sampling"),
+        ({"prompt": ASK, "retry_failed": True}, "retry_failed: expected more attempts"),
     ],
 )
 def test_a_wrong_kind_is_said_before_anything_is_asked(reviews, given, message):

@@ -130,7 +130,7 @@ class Carrier {
     this.#reactions = new Reactions({
       ...{ ...world, random, retryBudget, suspects: this.#suspects, outages: this.#outages },
       sent: () => this.#sent,
-      giveUp: (fatal, why) => this.#giveUp(fatal, why),
+      giveUp: this.#giveUp,
       sleep: ticket => this.#queue.sleep(ticket),
       fail: (ticket, reason) => this.#fail(ticket, reason),
     });
@@ -138,7 +138,6 @@ class Carrier {
       ...world,
       onPage(endpoint, page) {
         noteLook(endpoint, page, clock.now());
-        if (page !== undefined) endpoint.lacks.metrics = endpoint.signs.last === null;
         noteLooked(endpoint, page !== undefined, clock.now());
       },
       onLoad: (endpoint, load) => {
@@ -250,8 +249,7 @@ class Carrier {
   }
 
   #answered(ticket: Ticket, endpoint: Endpoint, { answer }: AnsweredAttempt): void {
-    const clock = this.#clock;
-    const now = clock.now();
+    const now = this.#clock.now();
     const latency = now - ticket.sentAt;
     const { part, call } = ticket;
     if (typeof call.sink?.firstAt === 'number') answer.ttft = call.sink.firstAt - ticket.sentAt;
@@ -268,7 +266,7 @@ class Carrier {
     part.recording.answer(ticket, endpoint, answer, error => {
       // a stream has gone to who asked, to its end: an error behind it would say that the answer is none
       if (error && call.sink === undefined) return this.#fail(ticket, interruptedBy(LEDGER_BROKEN));
-      if (part.ledger) part.times.writing += clock.now() - now;
+      if (part.ledger) part.times.writing += this.#clock.now() - now;
       this.#done(ticket);
       ticket.resolve(answer);
     });
@@ -301,7 +299,7 @@ class Carrier {
     // This process was suspended (SIGSTOP, a closed laptop): the answers may be here, only unread.
     this.#lag.look(now);
     const suspendedMs = passed > this.#timing.stall ? passed : 0;
-    if (suspendedMs > 0) this.#tally.suspended(suspendedMs);
+    if (suspendedMs) this.#tally.suspended(suspendedMs);
     else this.#tally.tick(passed, now, this.#outstanding, this.#queue.awake);
     this.#sweptAt = now;
     dropLateCalls(this.#endpoints, this.#timing, now, suspendedMs);
@@ -323,10 +321,9 @@ class Carrier {
     this.#pump();
   }
 
-  /** Ends all parts. */
-  #giveUp(fatal: Fatal, why: string): void {
+  readonly #giveUp = (fatal: Fatal, why: string): void => {
     for (const { ending } of this.#parts) ending.giveUp(fatal, why);
-  }
+  };
 
   #cancel(ticket: Ticket, gone: CallFailure): void {
     if (ticket.at !== null) ticket.exchange?.abort(gone);

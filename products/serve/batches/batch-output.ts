@@ -5,9 +5,9 @@
  */
 import { closeSync, fsyncSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { type Disk, openNew, readKept, replaceFile } from '../../../engine/core/files/durable.ts';
+import { openNew } from '../../../engine/core/files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
-import { usageOfParts } from '../../../engine/core/item/dialects.ts';
+import { promptIn, usageOfParts } from '../../../engine/core/item/dialects.ts';
 import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
 import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
@@ -16,7 +16,7 @@ import { lineOf, responseOf } from '../../../engine/tables/export/openai-batch.t
 import type { FileStore } from '../file-store.ts';
 import { newFileId } from '../ids.ts';
 import type { BatchRecord, BatchUsage, Counts, FailureGroup, Outputs } from './batch-state.ts';
-import { type BatchStore, linked } from './batch-store.ts';
+import { linked } from './batch-store.ts';
 
 /** Why the rest of a batch is not asked. */
 export type Ending = 'expired' | 'cancelled' | 'spent';
@@ -70,7 +70,7 @@ export const newTally = (): Tally => ({
   failures: [],
 });
 
-type Progress = Pick<Tally, 'counts' | 'usage'> & Partial<Pick<Tally, 'failures'>>;
+export type Progress = Pick<Tally, 'counts' | 'usage'> & Partial<Pick<Tally, 'failures'>>;
 
 /**
  * With what has come back. A batch that is run again counts from its beginning, and nobody is to see it fall back: lines
@@ -89,81 +89,6 @@ export function withTally<R extends Tally & { counts: Counts }>(
     failures: isAhead && failures !== undefined ? failures : record.failures,
     usage: usage.input >= record.usage.input ? usage : record.usage,
   };
-}
-
-/**
- * What has come back of the batches that run, as somebody may see it: DIR/progress.json, written before it is shown. A
- * server that is killed and started again has it when it begins to go through its ledgers.
- */
-export class Shown {
-  readonly #path: string;
-  readonly #disk: Disk;
-  #kept = new Map<string, Progress>();
-  #text: string;
-
-  constructor(data: string, { disk, open }: Pick<BatchStore, 'disk' | 'open'>) {
-    this.#path = join(data, 'progress.json');
-    this.#disk = disk;
-    const ids = new Set(open().map(({ id }) => id));
-    this.#kept = new Map([...readProgress(this.#path)].filter(([id]) => ids.has(id)));
-    this.#text = this.#now();
-  }
-
-  /** as it may be seen */
-  of<R extends BatchRecord>(record: R): R {
-    const kept = this.#kept.get(record.id);
-    return kept === undefined ? record : withTally(record, kept);
-  }
-
-  /** `records`: those that run, with all that has come back. A disk that takes nothing takes nothing back either, while this process lives. */
-  keep(records: readonly BatchRecord[]): void {
-    const kept = new Map(this.#kept);
-    for (const { id, counts, usage, failures } of records)
-      kept.set(id, { counts: { ...counts }, usage: { ...usage }, failures: structuredClone(failures) });
-    this.#kept = kept;
-    this.#write();
-  }
-
-  /** Its record has all of it. */
-  forget(id: string): void {
-    this.#kept.delete(id);
-  }
-
-  #now(): string {
-    const all = [...this.#kept].map(([id, { counts, usage }]) => [id, { counts, usage }] as const);
-    return JSON.stringify(Object.fromEntries(all));
-  }
-
-  #write(): void {
-    const text = this.#now();
-    if (text === this.#text) return;
-    try {
-      replaceFile(this.#path, text, this.#disk);
-      this.#text = text;
-    } catch {
-      // batches that cannot write are paused, and say so
-    }
-  }
-}
-
-/** Nothing where there is none that a server wrote: it is shown again once the ledgers are read. */
-function readProgress(path: string): Map<string, Progress> {
-  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
-  const all = (of: unknown, names: readonly string[]): boolean =>
-    isObject(of) && names.every(name => isCount(of[name]));
-  try {
-    const read: unknown = JSON.parse(readKept(path).toString());
-    if (!isObject(read)) return new Map();
-    const right = Object.entries(read).filter(
-      ([, one]) =>
-        isObject(one) &&
-        all(one.counts, ['completed', 'failed']) &&
-        all(one.usage, ['input', 'cached', 'output', 'reasoning']),
-    );
-    return new Map(right as unknown as [string, Progress][]);
-  } catch {
-    return new Map();
-  }
 }
 
 export const pathsIn = (folder: string): { output: string; error: string } => ({
@@ -261,7 +186,7 @@ function noteUsage(usage: BatchUsage, item: Item): void {
     usage.reasoning += reasoning;
     return;
   }
-  usage.input += countOf(said, 'prompt_tokens');
+  usage.input += promptIn(said);
   usage.output += countOf(said, 'completion_tokens');
   usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
   usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');

@@ -19,7 +19,7 @@ import { bytesWords } from '../keep/keep-settings.ts';
 import type { Storage } from '../keep/storage.ts';
 import { type ListQuery, pageOf } from '../owned.ts';
 import type { Parts } from '../server-context.ts';
-import { expiryOf } from '../uploads.ts';
+import { secondsAsked } from '../uploads.ts';
 import { newTally } from './batch-output.ts';
 import { type BatchRecord, shown } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
@@ -203,7 +203,9 @@ export function recordOf({ body, idempotency, caller }: Asked, files: FileStore,
   if (!ENDPOINTS.includes(endpoint))
     throw invalid('endpoint', `this server takes ${ENDPOINTS.join(', ')}, found ${show(endpoint)}`);
   const window = windowOf(completion_window);
-  const outputs_kept = output_expires_after ? expiryOf(output_expires_after, 'output_expires_after') : null;
+  const outputs_kept = output_expires_after
+    ? secondsAsked(output_expires_after, 'output_expires_after')
+    : null;
   const file = FILE_ID.test(input_file_id) ? files.get(caller.owner, input_file_id) : null;
   if (file === null) throw notFound(`No such File object: ${input_file_id.slice(0, 100)}`, 'input_file_id');
   if (file.purpose !== 'batch')

@@ -2,14 +2,19 @@
  * Batches that run. Each does so as fw batch runs it: ingest, and behind it who answers. It ends with all of its lines
  * written, or before that: paused by a stop of the server, or broken by its disk.
  */
+import { join } from 'node:path';
+import { type Disk, replaceFile } from '../../../engine/core/files/durable.ts';
 import { EXIT, fatalOf } from '../../../engine/core/item/failure.ts';
+import type { Say } from '../../../engine/core/item/say.ts';
+import { isObject } from '../../../engine/core/json/pointer.ts';
 import { run, type Stopper } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
 import ingest from '../../../stages/ingest.ts';
 import type { Names } from '../gateway/served-models.ts';
+import { recalled } from '../small-files.ts';
 import { aliasLines } from './alias-lines.ts';
 import type { Answerers, AnsweringOptions } from './answerers.ts';
-import { type Ending, linesInto, newTally, pathsIn } from './batch-output.ts';
+import { type Ending, linesInto, newTally, type Progress, pathsIn, withTally } from './batch-output.ts';
 import type { BatchRecord } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Forecasts } from './forecasts.ts';
@@ -171,3 +176,78 @@ export class Turns {
     for (const id of this.running.keys()) this.#served.set(id, this.#answerers.areThere(this.#store.of(id)));
   }
 }
+
+/**
+ * What has come back of the batches that run, as somebody may see it: DIR/progress.json, written before it is shown. A
+ * server that is killed and started again has it when it begins to go through its ledgers.
+ */
+export class Shown {
+  readonly #path: string;
+  readonly #disk: Disk;
+  readonly #say: Say;
+  #kept: Map<string, Progress>;
+  #isTold = false;
+  #text: string;
+
+  constructor(data: string, { disk, open }: Pick<BatchStore, 'disk' | 'open'>, say: Say) {
+    this.#say = say;
+    this.#path = join(data, 'progress.json');
+    this.#disk = disk;
+    const ids = new Set(open().map(({ id }) => id));
+    this.#kept = new Map([...readProgress(this.#path)].filter(([id]) => ids.has(id)));
+    this.#text = this.#now();
+  }
+
+  /** as it may be seen */
+  of<R extends BatchRecord>(record: R): R {
+    const kept = this.#kept.get(record.id);
+    return kept === undefined ? record : withTally(record, kept);
+  }
+
+  /** `records`: those that run, with all that has come back. A disk that takes nothing takes nothing back either, while this process lives. */
+  keep(records: readonly BatchRecord[]): void {
+    const kept = new Map(this.#kept);
+    for (const { id, counts, usage, failures } of records)
+      kept.set(id, { counts: { ...counts }, usage: { ...usage }, failures: structuredClone(failures) });
+    this.#kept = kept;
+    this.#write();
+  }
+
+  /** Its record has all of it. */
+  forget(id: string): void {
+    this.#kept.delete(id);
+  }
+
+  #now(): string {
+    const all = [...this.#kept].map(([id, { counts, usage }]) => [id, { counts, usage }] as const);
+    return JSON.stringify(Object.fromEntries(all));
+  }
+
+  #write(): void {
+    const text = this.#now();
+    if (text === this.#text) return;
+    try {
+      replaceFile(this.#path, text, this.#disk);
+      this.#text = text;
+      this.#isTold = false;
+    } catch (error) {
+      const words = `${this.#path}: expected to be written, found ${(error as Error).message}; a kill would take back progress`;
+      if (!this.#isTold) this.#say(words, { event: 'disk', level: 'warn' });
+      this.#isTold = true;
+    }
+  }
+}
+
+/** Nothing where there is none that a server wrote: it is shown again once the ledgers are read. */
+function readProgress(path: string): Map<string, Progress> {
+  const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+  const has = (of: unknown, names: readonly string[]): boolean =>
+    isObject(of) && names.every(name => isCount(of[name]));
+  const isProgress = (one: unknown): boolean =>
+    isObject(one) && has(one.counts, COUNTS) && has(one.usage, USAGE);
+  const read = recalled<Record<string, Progress>>(path, isObject) ?? {};
+  return new Map(Object.entries(read).filter(([, one]) => isProgress(one)));
+}
+
+const COUNTS = ['completed', 'failed'];
+const USAGE = ['input', 'cached', 'output', 'reasoning'];

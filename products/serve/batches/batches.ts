@@ -5,20 +5,19 @@
  */
 import { statSync } from 'node:fs';
 import { Fatal, ioError } from '../../../engine/core/item/failure.ts';
-import { mayUse } from '../access.ts';
 import type { CallMetrics } from '../call-metrics.ts';
 import { badRequest } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
-import { following, type Models, type Names, namesOf } from '../gateway/served-models.ts';
+import { following, type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { tellForecast, tellResumed } from './batch-news.ts';
-import { areWhole, outputsIn, placeOutputs, Shown, withTally } from './batch-output.ts';
-import { type BatchRun, startRun, Turns } from './batch-run.ts';
+import { areWhole, outputsIn, placeOutputs, withTally } from './batch-output.ts';
+import { type BatchRun, Shown, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import { Forecasts } from './forecasts.ts';
-import { validate } from './validate-lines.ts';
+import { Validator } from './validate-lines.ts';
 import { AGAIN, Holds, type Waiting } from './waiting.ts';
 
 type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
@@ -37,8 +36,6 @@ export interface BatchesParts
 /** ms between two looks at windows, models and the disk; between two savings of what has come back */
 const LOOK = 250;
 const SAVE = 500;
-/** Batches that are validated at once: each has blocks of its file in memory. */
-const MOST_VALIDATING = 4;
 
 export class Batches {
   readonly #parts: BatchesParts;
@@ -56,7 +53,7 @@ export class Batches {
   readonly #closing = new AbortController();
   readonly #looking: NodeJS.Timeout;
   #savedAt = performance.now();
-  #validating = 0;
+  readonly #validator = new Validator();
 
   constructor(parts: BatchesParts) {
     const { store } = parts;
@@ -77,7 +74,7 @@ export class Batches {
       missing: record => this.#answerers.missing(record),
       turnOf: record => this.#turns.of(record),
     });
-    this.#shown = new Shown(parts.data, store);
+    this.#shown = new Shown(parts.data, store, parts.say);
     this.#broken = new Set(store.open().flatMap(({ id, times }) => (times.in_progress_at ? [id] : [])));
     this.#looking = setInterval(() => this.#look(), LOOK).unref();
     parts.access.budgets.keepBatches(new Set(store.open().map(({ id }) => id)));
@@ -176,24 +173,14 @@ export class Batches {
   }
 
   async #validate({ id, key, endpoint }: BatchRecord): Promise<boolean> {
-    const { lines, line } = this.#parts.settings.limits;
+    const { settings, access } = this.#parts;
+    const { lines, line } = settings.limits;
     const { signal } = this.#closing;
-    if (this.#validating === MOST_VALIDATING) return false; // it is looked at again
-    this.#validating += 1;
-    const keyRules = this.#parts.access.rulesOf(key);
-    const { models: all } = this.#parts.settings.gateway;
-    const { modelsOf } = this.#names();
-    const aliases: Record<string, Models[string]> = {};
-    const may = (model: string): boolean => {
-      const to = Object.hasOwn(all, model) ? all[model] : undefined;
-      if (to !== undefined) Object.defineProperty(aliases, model, { value: to, enumerable: true });
-      return mayUse(keyRules, model);
-    };
-    const rules = { endpoint, lines, line, signal, mayUse: may, modelsOf };
-    const { total, models, errors } = await validate(this.#store.inputOf(id), rules).finally(() => {
-      this.#validating -= 1;
-    });
-    if (signal.aborted) return false;
+    const rules = { endpoint, lines, line, signal, modelsOf: this.#names().modelsOf };
+    const more = { keyRules: access.rulesOf(key), aliases: settings.gateway.models };
+    const found = await this.#validator.of(this.#store.inputOf(id), { ...rules, ...more });
+    if (found === null || signal.aborted) return false; // it is looked at again
+    const { total, models, errors, aliases } = found;
     const record = this.#store.of(id); // it may have been cancelled meanwhile
     const counts = { total, completed: 0, failed: 0 };
     const [model = null, ...others] = models;

@@ -6,8 +6,8 @@ import { timeWords } from '../../../engine/core/item/wording.ts';
 import { isNotAsked } from './batch-output.ts';
 import { type BatchRecord, expiresAt, isFinal, weightOf } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
-import { firstLines } from './first-lines.ts';
 import { Groups, type Progress, Speeds } from './speeds.ts';
+import { firstLines } from './validate-lines.ts';
 import type { Waiting } from './waiting.ts';
 import { type OpenWork, type Planned, planOf } from './window-plan.ts';
 

@@ -1,7 +1,9 @@
 /**
  * A batch file before anything is asked: every line is looked at, by the same reading that fw batch has. One that is no
- * request of this batch fails the whole batch, as at OpenAI, and is named with its line.
+ * request of this batch fails the whole batch, as at OpenAI, and is named with its line. Until that is done, its beginning
+ * says about how much there is to do.
  */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { createIdSet } from '../../../engine/core/files/idset.ts';
 import { inputsOf } from '../../../engine/core/files/input-files.ts';
 import type { Code } from '../../../engine/core/item/codes.ts';
@@ -11,6 +13,8 @@ import type { RawRequest } from '../../../engine/core/item/item.ts';
 import { lossless } from '../../../engine/core/json/lossless.ts';
 import { show } from '../../../engine/core/json/show.ts';
 import { type TableRow, tableBatches } from '../../../engine/tables/read-table.ts';
+import { type KeyRules, mayUse } from '../access.ts';
+import type { Models } from '../gateway/served-models.ts';
 import { excessOf, isSharedPriority } from '../http-body.ts';
 import type { BatchError } from './batch-state.ts';
 
@@ -19,7 +23,7 @@ const MOST_ERRORS = 100;
 /** models of one batch that are told apart */
 const MOST_MODELS = 64;
 
-export interface Rules {
+interface Rules {
   /** the one URL that all lines have */
   endpoint: string;
   /** lines, and bytes of each */
@@ -43,10 +47,35 @@ const CODES: Partial<Record<Code, string>> = {
   'not-a-request': 'invalid_request',
 };
 
-export async function validate(
-  path: string,
-  { endpoint, lines, line: maxLine, signal, mayUse, modelsOf }: Rules,
-) {
+/** Batches that are validated at once: each has blocks of its file in memory. */
+const MOST_AT_ONCE = 4;
+
+/** Validates a few batches at a time, by what their keys may name. */
+export class Validator {
+  #running = 0;
+
+  /** `aliases` of what is found: those that the lines name, and what they stand for. Null while others have their turn. */
+  async of(
+    path: string,
+    { keyRules, aliases: all, ...rules }: Omit<Rules, 'mayUse'> & { keyRules: KeyRules; aliases: Models },
+  ) {
+    if (this.#running === MOST_AT_ONCE) return null;
+    this.#running += 1;
+    const aliases: Record<string, Models[string]> = {};
+    const may = (model: string): boolean => {
+      const to = Object.hasOwn(all, model) ? all[model] : undefined;
+      if (to !== undefined) Object.defineProperty(aliases, model, { value: to, enumerable: true });
+      return mayUse(keyRules, model);
+    };
+    try {
+      return { ...(await validate(path, { ...rules, mayUse: may })), aliases };
+    } finally {
+      this.#running -= 1;
+    }
+  }
+}
+
+async function validate(path: string, { endpoint, lines, line: maxLine, signal, mayUse, modelsOf }: Rules) {
   const ids = createIdSet();
   const models = new Set<string>();
   const errors: BatchError[] = [];
@@ -142,3 +171,39 @@ export async function validate(
 }
 
 const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+
+/** bytes that are read */
+const BEGINNING = 64 * 1024;
+const LINE_FEED = 10;
+
+/** How many lines it has, about, and the model of the first one; null where its beginning does not say. */
+export function firstLines(path: string): { lines: number | null; model: string | null } {
+  const file = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(file);
+    const block = Buffer.alloc(Math.min(BEGINNING, size));
+    const bytes = block.subarray(0, readSync(file, block, 0, block.length, 0));
+    const last = bytes.lastIndexOf(LINE_FEED);
+    const whole = size > BEGINNING ? bytes.subarray(0, last + 1) : bytes;
+    if (whole.length === 0) return { lines: size === 0 ? 0 : null, model: null };
+    let count = 0;
+    for (let at = 0; at >= 0 && at < whole.length; count++) {
+      const end = whole.indexOf(LINE_FEED, at);
+      at = end < 0 ? end : end + 1;
+    }
+    const first = whole.indexOf(LINE_FEED);
+    const model = modelOf(whole.subarray(0, first < 0 ? undefined : first).toString());
+    return { lines: Math.round((count * size) / whole.length), model };
+  } finally {
+    closeSync(file);
+  }
+}
+
+function modelOf(line: string): string | null {
+  try {
+    const { model } = JSON.parse(line).body;
+    return typeof model === 'string' && model !== '' ? model : null;
+  } catch {
+    return null; // validation says what is wrong with it
+  }
+}

@@ -17,7 +17,7 @@ import type { BatchStore } from '../batches/batch-store.ts';
 import { badRequest } from '../errors.ts';
 import type { FileRecord, FileStore } from '../file-store.ts';
 import type { Parts } from '../server-context.ts';
-import { readRecord } from '../small-files.ts';
+import { recalled } from '../small-files.ts';
 import { bytesIn } from './folder-bytes.ts';
 
 export interface Erased {
@@ -282,11 +282,9 @@ const outputsOf = ({ outputs }: BatchRecord): string[] =>
   [outputs?.output, outputs?.error].filter((id): id is string => typeof id === 'string');
 
 function goneIn(path: string): Gone {
-  try {
-    const read = readRecord<Gone>(path, one => isObject(one?.items) && Array.isArray(one?.leaving));
-    // an earlier version told fewer outcomes apart
-    return read === null ? NONE : { ...read, items: { ...NONE.items, ...read.items } };
-  } catch {
-    return NONE; // it is not there yet
-  }
+  const isGone = (one: unknown): boolean =>
+    isObject(one) && isObject(one.items) && Array.isArray(one.leaving);
+  const read = recalled<Gone>(path, isGone);
+  // an earlier version told fewer outcomes apart
+  return read === null ? NONE : { ...read, items: { ...NONE.items, ...read.items } };
 }

@@ -2,6 +2,7 @@
  * How much an owner has on the disk of a server: files, and what its batches have (ledgers, shards, lines that are being
  * written). What a key may have is asked before something new is taken; outputs of batches that run are written in any case.
  */
+import { counted } from '../../../engine/core/item/wording.ts';
 import type { KeyRules } from '../access.ts';
 import { type BatchRecord, isFinal } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
@@ -73,7 +74,7 @@ export class Storage {
     if (open < batches) return;
     throw comeAgain(
       429,
-      `Rate limit reached: this key may have ${counted(batches)} that ${batches === 1 ? 'has' : 'have'} not ended, and ${owner} has ${open}. ` +
+      `Rate limit reached: this key may have ${counted(batches, 'batch', 'batches')} that ${batches === 1 ? 'has' : 'have'} not ended, and ${owner} has ${open}. ` +
         'Try again when one has ended, or cancel one.',
       'batch_limit_exceeded',
       AGAIN,
@@ -90,5 +91,3 @@ export class Storage {
     return bytes;
   }
 }
-
-const counted = (batches: number): string => (batches === 1 ? '1 batch' : `${batches} batches`);
