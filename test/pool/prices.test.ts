@@ -133,6 +133,23 @@ test('… and from the time on that overflow says, to both', async () => {
   expect(far.length).toBeLessThan(seen.length / 2);
 });
 
+test('of a server, a call goes to the priced one that has waited so long', async () => {
+  const farAnswers = async (atOnce: number): Promise<number> => {
+    const { ask, pool } = await virtual({ count: 2 }, ({ servers: [own, far] }) => ({
+      endpoints: [
+        { url: own?.url as string, limit: 4, pinned: true },
+        { url: far?.url as string, limit: 4, pinned: true, price: price('1/2') },
+      ],
+      overflow: 1_000,
+      lasting: true,
+    }));
+    await ask(200, { atOnce });
+    return pool.stats().endpoints[1]?.answered ?? 0;
+  };
+  expect(await farAnswers(4)).toBe(0); // none has to wait
+  expect(await farAnswers(64)).toBeGreaterThan(20);
+});
+
 const bounds = (cost: string) => ({
   ...{ cost: moneyOf(cost) as bigint, tokens: null },
   ...{ before: { cost: 0n, tokens: 0 }, isResumable: true },
