@@ -115,7 +115,7 @@ test('calls go to what costs nothing while it is there, and to the priced one fo
 });
 
 test('… and from the time on that overflow says, to both', async () => {
-  const after = 20_000;
+  const after = 4_000;
   const seen: { url: string; at: number }[] = [];
   const { ask, servers, clock } = await virtual({ count: 2 }, ({ servers: [own, far] }) => ({
     endpoints: [
@@ -126,10 +126,10 @@ test('… and from the time on that overflow says, to both', async () => {
     onAnswer: url => void seen.push({ url, at: clock.now() }),
   }));
   const begun = clock.now();
-  await ask(2_000, { atOnce: 32 });
+  await ask(500, { atOnce: 32 });
   const far = seen.filter(({ url }) => url === servers[1]?.url).map(({ at }) => at - begun);
   expect(Math.min(...far)).toBeGreaterThanOrEqual(after);
-  expect(far.length).toBeGreaterThan(50);
+  expect(far.length).toBeGreaterThan(20);
   expect(far.length).toBeLessThan(seen.length / 2);
 });
 
@@ -302,9 +302,6 @@ test('a run that is killed and started again counts what it paid before; its exi
   // ten were answered before the kill, and the last ones may not be on record
   expect(sent - before).toBeGreaterThanOrEqual(10);
   expect(sent - before).toBeLessThanOrEqual(12);
-  const after = sent;
-  const third = await shell(`fw ${args.join(' ')} --max-cost 0.004`, { cwd: at });
-  expect([third.code, sent], third.stderr).toEqual([65, after]);
   const more = await shell(`fw ${args.join(' ')} --max-cost 1`, { cwd: at });
   expect(more.code, more.stderr).toBe(0);
   expect(more.stderr).toMatch(/cost 0\.00\d+, and 0\.004\d* before it/);
