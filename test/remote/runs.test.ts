@@ -224,7 +224,7 @@ test('stopped, it takes its parts back, and the same command goes on', async () 
   expect([stub.objects.has('out/all.ndjson'), stub.uploads.size]).toEqual([false, 0]);
 });
 
-const SIZE = runs(12, 100, 'MIB') * MIB;
+const SIZE = runs(12, 40, 'MIB') * MIB;
 
 /** Killed while the request of that number is at the store: before it has done it, and behind it. */
 test('killed at every part, it leaves no object; the next run writes the same bytes', async () => {
