@@ -132,7 +132,7 @@ class Asked:
                 continue
             self._progress.add(answer.rung, answer.failure.code if answer.failure else None)
             yield answer
-        self._progress.end()
+        self._progress.end(self._run.account())
 
 
 def collected(asked: Asked, size: int) -> List[Answer]:

@@ -43,6 +43,14 @@ def test_the_same_call_asks_nothing_again_even_without_a_server(server, reviews)
     assert len(answers_on_record()) == len(reviews)
 
 
+def test_the_last_line_says_what_was_asked(server, reviews, capsys):
+    for calls in ("3 calls", "0 calls + 3 replayed"):
+        fw.map(reviews, prompt=ASK, choice=["good", "bad"], endpoints=server)
+        first, last = capsys.readouterr().err.splitlines()
+        assert first.endswith("/ledger; the same call again asks only what is missing")
+        assert last.startswith(f"fairwatch: 3 of 3 rows · 3 clean · {calls} · tokens ")
+
+
 def test_rows_that_are_equal_are_each_asked(server, reviews):
     rows = [reviews[0], reviews[1], reviews[0]]
     result = fw.map(rows, prompt=ASK, choice=["good", "bad"], endpoints=server, progress=False)
