@@ -102,7 +102,7 @@ function checkedValue(schema: OptionSchema, value: unknown, complain: (message: 
         return complain(`expected one of ${schema.enum.join(', ')}, found ${found()}`);
       }
       if (isOnDisk(schema) && isRemote(text))
-        return complain(`expected a path on disk, found an address: ${withoutKeys(text)}; copy it first`);
+        return complain(`expected a path on disk, found an address: ${withoutKeys(text)}`);
       return text;
     }
     default: {

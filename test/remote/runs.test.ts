@@ -193,11 +193,12 @@ test('a batch from the store to the store, killed when all was asked: the next r
   writeFileSync(join(cwd, 'in.jsonl'), stub.objects.get('in.jsonl') as Buffer);
   await fw(`fw batch -i in.jsonl -o out.jsonl --endpoint ${url}`, { cwd, env });
   expect(stub.objects.get('out.jsonl')?.toString()).toBe(readFileSync(join(cwd, 'out.jsonl'), 'utf8'));
-  const noLedger = await fw(`${command} --ledger s3://bucket/ledger`, { cwd, env });
+  const noLedger = await fw(command, { cwd, env: { ...env, FW_LEDGER: 's3://bucket/ledger' } });
   expect([noLedger.code, noLedger.stderr]).toEqual([
     64,
     expect.stringContaining('--ledger: expected a folder on disk'),
   ]);
+  expect(stub.uploads.size).toBe(1); // that of the one that was killed
   const ledger = await shell('grep -rl -e AKIDSTUB -e secret . || true', { cwd });
   expect(ledger.stdout).toBe('');
 });
