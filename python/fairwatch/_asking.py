@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 def answer_of(line: bytes) -> Optional[Answer]:
     """None for the line by which a run says that it ended early: why, it says itself."""
-    item = json.loads(line)
+    item = json.loads(str(line, "utf-8"))  # of bytes it would guess the encoding, each time
     steps = item.get("steps") or []
     values: Dict[str, Any] = {step["agent"]: step.get("output") for step in steps}
     rungs: Dict[str, str] = {step["agent"]: step.get("rung", "unknown") for step in steps}
