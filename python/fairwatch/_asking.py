@@ -98,7 +98,7 @@ class Asked:
         self._is_empty = first is None
         lines = itertools.chain([] if first is None else [first], lines)
         self._progress = Progress(total, progress)
-        self._run = Run(["run", str(path), *flags], lines, env, is_live=total is None)
+        self._run = Run(["run", str(path), *flags], lines, env, is_live=total is None, tell=self._progress.say)
         self._ledger = ledger
         self.stop = self._run.stop
 
