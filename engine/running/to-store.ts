@@ -20,10 +20,7 @@ export async function storeOf(target: string): Promise<Store> {
       upload.onBroken = onBroken;
       return {
         output: toDrain(upload, tmpdir(), onBroken, frame),
-        async finish() {
-          await upload.complete();
-          return [];
-        },
+        finish: () => upload.complete(),
         async leave() {
           const isGone = await upload.abort();
           return isGone ? null : `the parts of ${upload.name}, which nobody sees`;

@@ -22,6 +22,7 @@ export function wholeBody(reply: Reply, now: number): string {
   const used = `"usage":${usageJson(usage)}`;
   if (kind === 'embedding')
     return `{"id":${JSON.stringify(id)},"object":"list","created":${now},${named},"data":${text},${used}}`;
+  if (kind === 'rerank') return `{"id":${JSON.stringify(id)},${named},${used},"results":${text}}`;
   const ending = `"logprobs":${logprobsOf(reply)},"finish_reason":"${finish}","stop_reason":${JSON.stringify(reply.stopReason)}`;
   const rest = `${used},"system_fingerprint":"${FINGERPRINT}","service_tier":null,"kv_transfer_params":null`;
   if (kind === 'completion') {

@@ -54,7 +54,8 @@ export interface Wire {
 }
 
 export interface Reply {
-  kind: 'chat' | 'completion' | 'embedding' | 'response' | 'message' | 'count';
+  /** `embedding`: a list of whatever kind, of vectors, scores or classes */
+  kind: 'chat' | 'completion' | 'embedding' | 'rerank' | 'response' | 'message' | 'count';
   /** `chatcmpl-`, `cmpl-` or `embd-`, and the X-Request-Id of the request, or else a hash of its body */
   id: string;
   model: string;

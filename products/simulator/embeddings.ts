@@ -61,7 +61,8 @@ export function embeddingsOf(body: string, request: Buffer, settings: ChatSettin
   };
 }
 
-function vectorOf(text: string, dimensions: number): Float32Array {
+/** Of length 1; the same for the same text. */
+export function vectorOf(text: string, dimensions: number): Float32Array {
   const vector = new Float32Array(dimensions);
   // a text without words has a direction too
   const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [text];

@@ -151,7 +151,7 @@ function wireOf(parts: readonly Part[], isTool: boolean): Wire {
         tool: (partial_json: string) => ({ type: 'input_json_delta', partial_json }),
       };
       const delta = (index: number, said: object): string =>
-        eventOf({ type: 'content_block_delta', index, delta: said } as { type: string });
+        eventOf({ type: 'content_block_delta', index, delta: said });
       const event = (type: string, more: object = {}): string => eventOf({ type, ...more });
       return partsScript(
         parts,

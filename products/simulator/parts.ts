@@ -154,5 +154,5 @@ export function partsScript(
 }
 
 /** One event of a stream whose data says what it is. */
-export const eventOf = (data: { type: string }): string =>
+export const eventOf = (data: { type: string; [more: string]: unknown }): string =>
   `event: ${data.type}\ndata: ${JSON.stringify(data)}\n\n`;

@@ -157,7 +157,16 @@ const EMBEDDING: ReadonlyMap<string, Check> = new Map([
   ['endianness', without('gives the order of this machine', '"native"')],
 ]);
 
-export const FIELDS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING };
+/** Of scores, ranks, classes and pooled vectors. */
+const POOLING: ReadonlyMap<string, Check> = new Map([
+  ...COMMON,
+  ['dimensions', without('gives vectors of one length')],
+  ['encoding_format', without('gives numbers', '"float"')],
+  ['add_special_tokens', without('counts no special tokens of a text', 'true')],
+  ['use_activation', without('gives no raw scores', 'true')],
+]);
+
+export const FIELDS = { chat: CHAT, completion: COMPLETION, embedding: EMBEDDING, pooling: POOLING };
 
 /** @throws Refusal at the first field that cannot be heard; `byPriority`: a priority can be */
 export function checkFields(question: Schema, kind: keyof typeof FIELDS, byPriority = false): void {

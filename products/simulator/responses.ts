@@ -1,7 +1,15 @@
 /** POST /v1/responses without the wire, as vLLM serves it: what is asked, and the items and events of the answer. */
 import { isObject, type JsonObject as Schema } from '../../engine/core/json/pointer.ts';
 import type { ChatSettings, Reply, Wire } from './chat.ts';
-import { type Asked, eventOf, type Part, partsScript, saidInParts, type Tool } from './parts.ts';
+import {
+  type Asked,
+  eventOf,
+  type Part,
+  type PartEvents,
+  partsScript,
+  saidInParts,
+  type Tool,
+} from './parts.ts';
 import { messagesOf, modelAsked, parseObject } from './question.ts';
 import { badRequest } from './refusal.ts';
 import { checkFields } from './request-fields.ts';
@@ -20,6 +28,8 @@ const REFUSED: Readonly<Record<string, string>> = {
   previous_response: 'the simulator keeps no responses',
   conversation: 'the simulator keeps no responses',
   prompt: 'prompt template is not supported',
+  top_logprobs: 'the simulator gives no logprobs of a response',
+  enable_response_messages: 'the simulator gives answers alone',
 };
 
 /** `request` is the hash of `body`. @throws Refusal */
@@ -27,8 +37,8 @@ export function responseOf(body: string, request: Buffer, settings: ChatSettings
   const question = parseObject(body);
   const model = modelAsked(question, settings.model);
   for (const [name, why] of Object.entries(REFUSED))
-    if (question[name] !== undefined && question[name] !== null && question[name] !== false)
-      throw badRequest(`${name}: ${why}.`);
+    if (![undefined, null, false, 0].includes(question[name] as null)) throw badRequest(`${name}: ${why}.`);
+  if (question.truncation === 'auto') throw badRequest('truncation: the simulator cuts no prompt.');
   const asked = askedIn(question);
   checkFields(asked.question, 'chat', settings.byPriority);
   const said = saidInParts(asked, request, settings);
@@ -96,34 +106,32 @@ function messageIn(item: unknown): unknown {
   return role === 'developer' ? { ...item, role: 'system' } : item;
 }
 
-const idOf = ({ id }: Reply, index: number, prefix: string): string => `${prefix}_${id.slice(-24)}_${index}`;
+const PREFIXES = { tool: 'fc', reasoning: 'rs', text: 'msg' } as const;
+const nameOf = (id: string, { kind }: Part, index: number): string =>
+  `${PREFIXES[kind]}_${id.slice(-24)}_${index}`;
 
-/** `isWhole`: it has ended, and was not cut off. */
-function itemOf(reply: Reply, part: Part, index: number, status: string): Schema {
+function itemOf(response: string, part: Part, index: number, status: string): Schema {
   const { kind, text, name } = part;
+  const id = nameOf(response, part, index);
   if (kind === 'tool')
-    return {
-      ...{ id: idOf(reply, index, 'fc'), type: 'function_call', call_id: idOf(reply, index, 'call') },
-      ...{ name, arguments: text, status },
-    };
-  if (kind === 'reasoning')
-    return {
-      ...{
-        id: idOf(reply, index, 'rs'),
-        type: 'reasoning',
-        summary: [],
-        encrypted_content: null,
-        status: null,
-      },
-      content: text === '' ? null : [{ type: 'reasoning_text', text }],
-    };
+    return { id, type: 'function_call', call_id: `call_${id.slice(3)}`, name, arguments: text, status };
+  if (kind === 'reasoning') {
+    const content = text === '' ? null : [{ type: 'reasoning_text', text }];
+    return { id, type: 'reasoning', summary: [], encrypted_content: null, status: null, content };
+  }
   const content = text === '' ? [] : [textPart(text)];
-  return { id: idOf(reply, index, 'msg'), type: 'message', role: 'assistant', content, status };
+  return { id, type: 'message', role: 'assistant', content, status };
 }
 
 const textPart = (text: string): Schema => ({ type: 'output_text', text, annotations: [], logprobs: null });
 
-function wireOf(question: Schema, parts: readonly Part[]): Wire {
+/** `status`: of one that is not there yet; null where it is whole. */
+function bodyOf(
+  question: Schema,
+  parts: readonly Part[],
+  { id, model, finish, usage: { prompt, completion, cached } }: Reply,
+  { created_at, status }: { created_at: number; status: string | null },
+): Schema {
   const {
     instructions = null,
     metadata = null,
@@ -132,103 +140,87 @@ function wireOf(question: Schema, parts: readonly Part[]): Wire {
     reasoning = null,
   } = question;
   const { text = null, user = null, temperature = 1, top_p = 1, parallel_tool_calls = true } = question;
-  const responseOf = (reply: Reply, created_at: number, status: string | null): Schema => {
-    const isCut = reply.finish === 'length';
-    const { prompt, completion, cached } = reply.usage;
-    const items = parts.map((part, index) =>
-      itemOf(reply, part, index, isCut && index === parts.length - 1 ? 'incomplete' : 'completed'),
-    );
-    return {
-      ...{ id: reply.id, created_at },
-      incomplete_details: status === null && isCut ? { reason: 'max_output_tokens' } : null,
-      ...{
-        instructions,
-        metadata,
-        model: reply.model,
-        object: 'response',
-        output: status === null ? items : [],
-      },
-      ...{ parallel_tool_calls, temperature, tool_choice, tools, top_p, background: false },
-      ...{ max_output_tokens: question.max_output_tokens ?? null, max_tool_calls: null },
-      ...{ previous_response_id: null, prompt: null, reasoning, service_tier: 'auto' },
-      ...{
-        status: status ?? (isCut ? 'incomplete' : 'completed'),
-        text,
-        top_logprobs: null,
-        truncation: 'disabled',
-      },
-      usage:
-        status !== null
-          ? null
-          : {
-              ...{ input_tokens: prompt, input_tokens_details: { cached_tokens: cached } },
-              ...{ output_tokens: completion, output_tokens_details: { reasoning_tokens: 0 } },
-              total_tokens: prompt + completion,
-            },
-      ...{ user, system_fingerprint: 'fw-simulated' },
-    };
+  const isCut = status === null && finish === 'length';
+  const items = parts.map((part, index) =>
+    itemOf(id, part, index, isCut && index === parts.length - 1 ? 'incomplete' : 'completed'),
+  );
+  const usage = {
+    ...{ input_tokens: prompt, input_tokens_details: { cached_tokens: cached } },
+    ...{ output_tokens: completion, output_tokens_details: { reasoning_tokens: 0 } },
+    total_tokens: prompt + completion,
   };
   return {
-    whole: (reply, now) => JSON.stringify(responseOf(reply, now, null)),
+    ...{ id, created_at, incomplete_details: isCut ? { reason: 'max_output_tokens' } : null },
+    ...{ instructions, metadata, model, object: 'response', output: status === null ? items : [] },
+    ...{ parallel_tool_calls, temperature, tool_choice, tools, top_p, background: false },
+    ...{ max_output_tokens: question.max_output_tokens ?? null, max_tool_calls: null },
+    ...{ previous_response_id: null, prompt: null, reasoning, service_tier: 'auto' },
+    ...{ status: status ?? (isCut ? 'incomplete' : 'completed'), text, top_logprobs: null },
+    ...{ truncation: 'disabled', usage: status === null ? usage : null, user },
+    system_fingerprint: 'fw-simulated',
+  };
+}
+
+type Say = (type: string, more: object) => string;
+
+const NAMES = {
+  text: { text: 'output_text', part: 'content_part' },
+  reasoning: { text: 'reasoning_text', part: 'reasoning_part' },
+  tool: { text: 'function_call_arguments', part: '' },
+} as const;
+
+const inside = ({ kind, text }: Part): Schema =>
+  kind === 'text' ? textPart(text) : { type: 'reasoning_text', text };
+
+function itemEvents(id: string, event: Say): PartEvents {
+  const at = (part: Part, output_index: number): Schema => ({
+    ...{ output_index, item_id: nameOf(id, part, output_index) },
+    ...(part.kind !== 'tool' && { content_index: 0 }),
+    ...(part.kind === 'text' && { logprobs: [] }),
+  });
+  return {
+    begin(part, output_index) {
+      const none = { ...part, text: '' };
+      const item = itemOf(id, none, output_index, 'in_progress');
+      const added = event('response.output_item.added', { output_index, item });
+      if (part.kind === 'tool') return added;
+      const name = `response.${NAMES[part.kind].part}.added`;
+      return added + event(name, { ...at(part, output_index), part: inside(none) });
+    },
+    piece: (part, index, delta) =>
+      event(`response.${NAMES[part.kind].text}.delta`, { ...at(part, index), delta }),
+    end(part, output_index) {
+      const { kind, text, name } = part;
+      const said = kind === 'tool' ? { arguments: text, name } : { text };
+      let events = event(`response.${NAMES[kind].text}.done`, { ...at(part, output_index), ...said });
+      if (kind !== 'tool')
+        events += event(`response.${NAMES[kind].part}.done`, {
+          ...at(part, output_index),
+          part: inside(part),
+        });
+      const item = itemOf(id, part, output_index, 'completed');
+      return events + event('response.output_item.done', { output_index, item });
+    },
+  };
+}
+
+function wireOf(question: Schema, parts: readonly Part[]): Wire {
+  return {
+    whole: (reply, now) => JSON.stringify(bodyOf(question, parts, reply, { created_at: now, status: null })),
     script(reply, now) {
       let sequence_number = 0;
-      const event = (type: string, more: object): string =>
-        eventOf({ type, sequence_number: sequence_number++, ...more } as { type: string });
-      const at = (part: Part, output_index: number): Schema => ({
-        output_index,
-        item_id: itemOf(reply, part, output_index, '').id,
-        ...(part.kind !== 'tool' && { content_index: 0 }),
+      const event: Say = (type, more) => eventOf({ type, sequence_number: sequence_number++, ...more });
+      const response = (status: string | null): object => ({
+        response: bodyOf(question, parts, reply, { created_at: now, status }),
       });
-      const names = { text: 'output_text', reasoning: 'reasoning_text', tool: 'function_call_arguments' };
-      const partEvents = { text: 'content_part', reasoning: 'reasoning_part' };
-      const inside = ({ kind, text }: Part): Schema =>
-        kind === 'text' ? textPart(text) : { type: 'reasoning_text', text };
       return partsScript(
         parts,
-        {
-          begin(part, output_index) {
-            const none = { ...part, text: '' };
-            const item = itemOf(reply, none, output_index, 'in_progress');
-            const added = event('response.output_item.added', { output_index, item });
-            if (part.kind === 'tool') return added;
-            return (
-              added +
-              event(`response.${partEvents[part.kind]}.added`, {
-                ...at(part, output_index),
-                part: inside(none),
-              })
-            );
-          },
-          piece: (part, index, delta) =>
-            event(`response.${names[part.kind]}.delta`, {
-              ...at(part, index),
-              delta,
-              ...(part.kind === 'text' && { logprobs: [] }),
-            }),
-          end(part, output_index) {
-            const said =
-              part.kind === 'tool' ? { arguments: part.text, name: part.name } : { text: part.text };
-            const done = event(`response.${names[part.kind]}.done`, {
-              ...at(part, output_index),
-              ...said,
-              ...(part.kind === 'text' && { logprobs: [] }),
-            });
-            const ended =
-              part.kind === 'tool'
-                ? ''
-                : event(`response.${partEvents[part.kind]}.done`, {
-                    ...at(part, output_index),
-                    part: inside(part),
-                  });
-            const item = itemOf(reply, part, output_index, 'completed');
-            return done + ended + event('response.output_item.done', { output_index, item });
-          },
-        },
+        itemEvents(reply.id, event),
         () =>
-          event('response.created', { response: responseOf(reply, now, 'in_progress') }) +
-          event('response.in_progress', { response: responseOf(reply, now, 'in_progress') }),
+          event('response.created', response('in_progress')) +
+          event('response.in_progress', response('in_progress')),
         // as vLLM: also where it is incomplete
-        () => event('response.completed', { response: responseOf(reply, now, null) }),
+        () => event('response.completed', response(null)),
       );
     },
   };

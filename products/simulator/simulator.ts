@@ -24,6 +24,7 @@ import {
   RequestHandler,
 } from './handle-request.ts';
 import { countOf, messageOf } from './messages.ts';
+import { classesOf, pooledOf, rerankedOf, scoresOf } from './pooling.ts';
 import type { Preset } from './presets.ts';
 import { drawsOf } from './random.ts';
 import { badRequest, Refusal } from './refusal.ts';
@@ -92,6 +93,10 @@ const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
   ['/v1/chat/completions', replyTo],
   ['/v1/completions', completionOf],
   ['/v1/embeddings', embeddingsOf],
+  ...['/score', '/v1/score'].map(path => [path, scoresOf] as const),
+  ...['/rerank', '/v1/rerank', '/v2/rerank'].map(path => [path, rerankedOf] as const),
+  ...['/classify', '/v1/classify'].map(path => [path, classesOf] as const),
+  ['/pooling', pooledOf],
   ['/v1/responses', responseOf],
   ['/v1/messages', messageOf],
   ['/v1/messages/count_tokens', countOf],

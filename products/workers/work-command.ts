@@ -59,7 +59,7 @@ export default command({
       type: 'array',
       items: { type: 'string' },
       description:
-        'URL to allow in lines besides those of the gateway (docs/gateway.md), e.g. /v1/rerank. May be repeated.',
+        'URL to allow in lines besides those of the gateway (docs/gateway.md), e.g. /v1/moderations. May be repeated.',
     },
     ...{ 'api-key-env': keyVariable, 'max-body': maxBody, timeout },
   },

@@ -98,7 +98,7 @@ class Asked:
         self._is_empty = first is None
         lines = itertools.chain([] if first is None else [first], lines)
         self._progress = Progress(total, progress)
-        self._run = Run(["run", str(path), *flags], lines, env)
+        self._run = Run(["run", str(path), *flags], lines, env, is_live=total is None)
         self._ledger = ledger
         self.stop = self._run.stop
 
@@ -132,7 +132,7 @@ class Asked:
                 continue
             self._progress.add(answer.rung, answer.failure.code if answer.failure else None)
             yield answer
-        self._progress.end()
+        self._progress.end(self._run.account())
 
 
 def collected(asked: Asked, size: int) -> List[Answer]:

@@ -71,7 +71,7 @@ class _Batch:
                     failures.append((len(found), failure))
                 self._progress.add("answered", str(error.get("code")) if error else None)
                 found.append(result)
-        self._progress.end()
+        self._progress.end(self.run.account())
         if failures and self._raises:
             raise AnswersFailed(found, failures)
         return found

@@ -29,6 +29,8 @@ KEPT = 200
 STOPPED = {129, 130, 143}
 FAILED = 1
 USAGE = 64
+#: seconds that it has to end at once, before it is killed
+LAST_WORDS = 10.0
 #: seconds between two looks whether a run that holds the ledger has ended
 LOOK = 0.2
 #: seconds that a run whose Python is gone may still need: its grace, and its end
@@ -38,8 +40,10 @@ GRACE = 40.0
 class Feed:
     """Lines for the program. Until it has answered, they are kept: it may have to be started again."""
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
+    def __init__(self, lines: Iterable[bytes], is_live: bool) -> None:
         self._lines = iter(lines)
+        #: they come from something that may wait: each is sent at once
+        self.is_live = is_live
         self._kept: Optional[list[bytes]] = []
         #: what `lines` raised
         self.error: Optional[BaseException] = None
@@ -99,6 +103,8 @@ class Process:
         try:
             for line in self._feed:  # type: ignore[union-attr]
                 stdin.write(line)  # type: ignore[union-attr]
+                if self._feed.is_live:  # type: ignore[union-attr]
+                    stdin.flush()  # type: ignore[union-attr]
         except BrokenPipeError:
             pass  # it has ended, and says why
         except BaseException as error:  # of the caller's own rows: raised where the answers are read
@@ -118,16 +124,17 @@ class Process:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
 
-    def end(self) -> None:
-        """Ends it at once, if it has not ended, and waits for it."""
+    def end(self, signals: int = 2) -> None:
+        """Ends it, if it has not ended: after two signals without what is in flight. It has LAST_WORDS for that."""
         if self._process.poll() is None:
-            self.signal()
-            self.signal()
-            self._process.stdout.close()  # type: ignore[union-attr]
-            try:
-                self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
+            timer = threading.Timer(LAST_WORDS, self._process.kill)
+            timer.start()
+            for _time in range(signals):
+                self.signal()
+            for _line in self:
+                pass
+            self._process.wait()
+            timer.cancel()
         self.wait()
 
     def drain(self) -> None:
@@ -167,6 +174,14 @@ class Process:
                 break
         return re.sub(r"^[\w. -]{1,40}: ", "", "\n".join(words)) or "no message"
 
+    def account(self) -> str:
+        """Its calls and tokens, as it counts them at its end; empty where it has not come to that."""
+        for text in reversed(self.said):
+            found = re.search(r": in [\d,]+ = [^=]*? · ([\d,]+ calls?\b.*?)(?: · [\d.]+ s)?$", text)
+            if found:
+                return found[1]
+        return ""
+
     def holder(self) -> Optional[int]:
         """The process that holds the ledger, where that is why this one has ended."""
         for text in self.said:
@@ -179,9 +194,11 @@ class Process:
 class Run:
     """Lines through the program, as often as it has to be started: a context manager, and an iterator of lines."""
 
-    def __init__(self, arguments: Sequence[str], lines: Iterable[bytes], env: Optional[dict] = None) -> None:
+    def __init__(
+        self, arguments: Sequence[str], lines: Iterable[bytes], env: Optional[dict] = None, is_live: bool = False
+    ) -> None:
         self._arguments = list(arguments)
-        self._feed = Feed(lines)
+        self._feed = Feed(lines, is_live)
         self._env = env
         self._process: Optional[Process] = None
         self._is_stopped = False
@@ -194,6 +211,7 @@ class Run:
         if self._process is None:
             return
         if kind is KeyboardInterrupt:
+            print(file=sys.stderr)  # below the line of the progress
             print("fairwatch: stopping; calls in flight may finish (again: at once)", file=sys.stderr)
             self._process.drain()
             print("fairwatch: stopped; the same call again asks only what is missing", file=sys.stderr)
@@ -226,6 +244,9 @@ class Run:
                 break
             process.let_feed_go()
         self._check(process)
+
+    def account(self) -> str:
+        return self._process.account() if self._process else ""
 
     def _check(self, process: Process) -> None:
         code = self.code or 0

@@ -38,9 +38,10 @@ class Progress:
         if self._line is not None:
             self._line.keep(text)
 
-    def end(self) -> None:
+    def end(self, account: str = "") -> None:
+        """`account`: calls and tokens, as the program counts them."""
         if self._line is not None:
-            self._line.end(self._words(None))
+            self._line.end(" · ".join([self._words(None), *([account] if account else [])]))
 
     def _words(self, now: Optional[float]) -> str:
         failed = sum(self._codes.values())

@@ -102,4 +102,4 @@ def simulate(**options: Any) -> Iterator[Simulated]:
             raise FairwatchError(process.last_words(), KINDS.get(code, "bug"), tuple(process.said))
         yield Simulated(json.loads(first)["url"])
     finally:
-        process.end()
+        process.end(signals=1)

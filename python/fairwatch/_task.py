@@ -127,6 +127,8 @@ def _options(options: Mapping[str, Any]) -> Dict[str, Any]:
     for name in options:
         if name in SAMPLING:
             raise TypeError(f"{name}: expected it in sampling, as sampling={{'{name}': …}}")
+        if name == "retry_failed":  # which takes items that have failed, and rows are none
+            raise TypeError("retry_failed: expected more attempts, such as attempts=6, which ask failed rows again")
     return {name.replace("_", "-"): value for name, value in options.items() if value is not None}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import threading
 
 import pytest
 
@@ -40,6 +41,14 @@ def test_the_same_call_asks_nothing_again_even_without_a_server(server, reviews)
     again = fw.map(reviews, prompt=ASK, choice=["good", "bad"], endpoints=gone, model="simulated-3b", progress=False)
     assert again == first
     assert len(answers_on_record()) == len(reviews)
+
+
+def test_the_last_line_says_what_was_asked(server, reviews, capsys):
+    for calls in ("3 calls", "0 calls + 3 replayed"):
+        fw.map(reviews, prompt=ASK, choice=["good", "bad"], endpoints=server)
+        first, last = capsys.readouterr().err.splitlines()
+        assert first.endswith("/ledger; the same call again asks only what is missing")
+        assert last.startswith(f"fairwatch: 3 of 3 rows · 3 clean · {calls} · tokens ")
 
 
 def test_rows_that_are_equal_are_each_asked(server, reviews):
@@ -95,6 +104,20 @@ def test_answers_come_as_they_are_ready(server, reviews):
     answers = sorted(fw.stream(asked, prompt=ASK, choice=["good", "bad"], endpoints=server))
     assert [answer.position for answer in answers] == [0, 1, 2]
     assert all(answer.value in ("good", "bad") and answer.failure is None for answer in answers)
+
+
+def test_rows_that_wait_are_answered_meanwhile(server):
+    answered = threading.Event()
+
+    def rows():
+        yield {"text": "one"}
+        answered.wait()
+        yield {"text": "two"}
+
+    for answer in fw.stream(rows(), prompt=ASK, endpoints=server):
+        assert answer.failure is None
+        answered.set()
+    assert answer.position == 1
 
 
 def test_leaving_a_loop_stops_the_run(server):
@@ -156,6 +179,7 @@ def test_a_mistake_is_said_before_anything_is_asked(reviews, given, message):
     [
         ({"prompt": ASK, "schema": int}, "schema: expected a model of pydantic"),
         ({"prompt": ASK, "temperature": 0}, "temperature: expected it in sampling"),
+        ({"prompt": ASK, "retry_failed": True}, "retry_failed: expected more attempts"),
     ],
 )
 def test_a_wrong_kind_is_said_before_anything_is_asked(reviews, given, message):

@@ -79,16 +79,21 @@ def test_what_is_awaited_is_the_same(server, reviews):
 
 def test_a_task_that_is_cancelled_stops_its_run():
     async def cancelled(server):
-        rows = [{"text": str(at)} for at in range(500)]
-        task = asyncio.ensure_future(fw.amap(rows, prompt="{{ text }}", endpoints=server, in_flight=2, progress=False))
-        answers = fw.astream([{"text": "a"}], prompt="{{ text }}", endpoints=server, ledger="other")
-        assert (await answers.__anext__()).failure is None  # the other is at work by now
-        await answers.aclose()
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def prompt(row):
+            loop.call_soon_threadsafe(begun.set)
+            return row["text"]
+
+        rows = [{"text": str(at)} for at in range(100)]
+        # a call takes ten minutes, so it is the cancelling that ends this
+        task = asyncio.ensure_future(fw.amap(rows, prompt=prompt, endpoints=server, grace="50ms", progress=False))
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with fw.simulate(latency="50ms") as server:
+    with fw.simulate(latency="10m") as server:
         asyncio.run(cancelled(server))
 
 

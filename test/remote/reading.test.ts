@@ -9,7 +9,7 @@ import { newAsking } from '../../engine/core/remote/exchange.ts';
 import { expandRemote, fits } from '../../engine/core/remote/listing.ts';
 import { openRemote } from '../../engine/core/remote/reading.ts';
 import { folder } from '../fw.ts';
-import { KEYS, REGION, type Stub, stubS3 } from './stub-s3.ts';
+import { KEYS, REGION, type Stub, signatureOf, stubS3 } from './stub-s3.ts';
 
 let stub: Stub;
 beforeAll(async () => {
@@ -38,6 +38,21 @@ async function whole(path: string, env?: Record<string, string | undefined>): Pr
   for (let block = await flow.block(null); block !== null; block = await flow.block(null)) pieces.push(block);
   return Buffer.concat(pieces);
 }
+
+/** The first example of the page "Signature Calculations for the Authorization Header" of Amazon's manual. */
+test('signatures are worked out here as in the manual', () => {
+  const headers = {
+    host: 'examplebucket.s3.amazonaws.com',
+    range: 'bytes=0-9',
+    'x-amz-content-sha256': 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855',
+    'x-amz-date': '20130524T000000Z',
+  };
+  const how = { day: '20130524', region: 'us-east-1', signed: Object.keys(headers) };
+  const secret = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY';
+  expect(signatureOf({ method: 'GET', url: '/test.txt', headers }, { ...how, secret })).toBe(
+    'f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41',
+  );
+});
 
 test('an object comes as it is, whatever is in its key', async () => {
   const keys = ['plain', "a b/c+d%2F(e)!*'~.ndjson", 'ümlaut/日本/?x=1&y#z', 'double//slash'];
@@ -131,6 +146,27 @@ test('refusals are said at once, with what to do, and without a secret', async (
   stub.fault = () => ({ status: 403, code: 'AccessDenied' });
   await expect(whole('s3://bucket/k')).rejects.toThrow('the credentials of AWS_ACCESS_KEY_ID may not do it');
   expect(waits).toEqual([]);
+});
+
+test('a session that has ended goes on with the keys that the files have by then', async () => {
+  stub.objects.set('k', Buffer.from('x'));
+  const home = folder();
+  mkdirSync(join(home, '.aws'));
+  const write = (token: string): void =>
+    writeFileSync(
+      join(home, '.aws', 'credentials'),
+      `[default]\naws_access_key_id=${KEYS.AWS_ACCESS_KEY_ID}\naws_secret_access_key=${KEYS.AWS_SECRET_ACCESS_KEY}\naws_session_token=${token}\n`,
+    );
+  write('old');
+  const env = { HOME: home, AWS_ACCESS_KEY_ID: undefined, AWS_SECRET_ACCESS_KEY: undefined };
+  stub.fault = ({ headers }) => {
+    const isOld = headers['x-amz-security-token'] === 'old';
+    if (isOld) write('new');
+    return isOld ? { status: 400, code: 'ExpiredToken' } : null;
+  };
+  expect((await whole('s3://bucket/k', env)).toString()).toBe('x');
+  stub.fault = () => ({ status: 400, code: 'ExpiredToken' });
+  await expect(whole('s3://bucket/k', env)).rejects.toThrow('the session of the profile default has ended');
 });
 
 test('nobody at the address is said at once', async () => {

@@ -101,6 +101,26 @@ test('a pipeline from the store to the store: parts of 8 MiB, and the object whe
   expect(stderr).not.toContain('secret');
 });
 
+test('an old object that is longer is kept, as a file on disk is', async () => {
+  stub.objects.set('in.ndjson', Buffer.from(lines(1, 10)));
+  stub.objects.set('out/all.ndjson', Buffer.alloc(5000, 'a'));
+  stub.objects.set('out/all.ndjson.before', Buffer.alloc(9000, 'b'));
+  const { code, stderr } = await fw(`fw run ${pipeline()}`, { cwd, env });
+  expect([code, stderr]).toEqual([
+    0,
+    expect.stringContaining(
+      'had 5,000 bytes and has 31 now; the old one is s3://bucket/out/all.ndjson.before.2',
+    ),
+  ]);
+  const sizes = [...stub.objects].map(([key, { length }]) => [key, length]);
+  expect(sizes).toEqual([
+    ['in.ndjson', 31],
+    ['out/all.ndjson', 31],
+    ['out/all.ndjson.before', 9000],
+    ['out/all.ndjson.before.2', 5000],
+  ]);
+});
+
 test('no lines are an empty object; a failed part is sent again; a completion whose answer was lost is one', async () => {
   stub.objects.set('in.ndjson', Buffer.alloc(0));
   expect((await fw(`fw run ${pipeline()}`, { cwd, env })).code).toBe(0);
@@ -173,6 +193,11 @@ test('a batch from the store to the store, killed when all was asked: the next r
   writeFileSync(join(cwd, 'in.jsonl'), stub.objects.get('in.jsonl') as Buffer);
   await fw(`fw batch -i in.jsonl -o out.jsonl --endpoint ${url}`, { cwd, env });
   expect(stub.objects.get('out.jsonl')?.toString()).toBe(readFileSync(join(cwd, 'out.jsonl'), 'utf8'));
+  const noLedger = await fw(`${command} --ledger s3://bucket/ledger`, { cwd, env });
+  expect([noLedger.code, noLedger.stderr]).toEqual([
+    64,
+    expect.stringContaining('--ledger: expected a folder on disk'),
+  ]);
   const ledger = await shell('grep -rl -e AKIDSTUB -e secret . || true', { cwd });
   expect(ledger.stdout).toBe('');
 });

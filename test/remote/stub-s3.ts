@@ -66,13 +66,21 @@ export function wrongSignature(request: IncomingMessage, body: Buffer, secret: s
   const signed = (names as string).split(';');
   const amz = Object.keys(headers).filter(name => name.startsWith('x-amz-'));
   if (!['host', ...amz].every(name => signed.includes(name))) return 'AccessDenied';
-  const [path = '', query = ''] = (request.url as string).split('?');
+  const expected = signatureOf(request, { day: day as string, region: region as string, signed, secret });
+  return expected === signature ? null : 'SignatureDoesNotMatch';
+}
+
+export function signatureOf(
+  { method, url = '', headers }: Pick<IncomingMessage, 'method' | 'url' | 'headers'>,
+  { day, region, signed, secret }: { day: string; region: string; signed: string[]; secret: string },
+): string {
+  const [path = '', query = ''] = url.split('?');
   const pairs = query
     .split('&')
     .filter(Boolean)
     .map(pair => pair.split('=').map(part => strict(decodeURIComponent(part))));
   const canonical = [
-    request.method,
+    method,
     path
       .split('/')
       .map(part => strict(decodeURIComponent(part)))
@@ -83,17 +91,16 @@ export function wrongSignature(request: IncomingMessage, body: Buffer, secret: s
       .join('&'),
     ...signed.map(name => `${name}:${String(headers[name]).trim().replace(/ +/g, ' ')}`),
     '',
-    names,
+    signed.join(';'),
     headers['x-amz-content-sha256'],
   ].join('\n');
   const date = String(headers['x-amz-date']);
   const scope = `${day}/${region}/s3/aws4_request`;
   const key = [day, region, 's3', 'aws4_request'].reduce<Buffer | string>(
-    (under, part) => hmac(under, part as string),
+    (under, part) => hmac(under, part),
     `AWS4${secret}`,
   );
-  const expected = hmac(key, ['AWS4-HMAC-SHA256', date, scope, sha(canonical)].join('\n')).toString('hex');
-  return expected === signature ? null : 'SignatureDoesNotMatch';
+  return hmac(key, ['AWS4-HMAC-SHA256', date, scope, sha(canonical)].join('\n')).toString('hex');
 }
 
 export async function stubS3(): Promise<Stub> {
@@ -186,7 +193,12 @@ export async function stubS3(): Promise<Stub> {
       return { status: 204, headers: {}, body: Buffer.alloc(0) };
     }
     if (method === 'PUT') {
-      objects.set(key, body);
+      const source = /^\/bucket\/(.*)$/.exec(
+        decodeURIComponent(String(headers['x-amz-copy-source'] ?? '')),
+      )?.[1];
+      const whole = source === undefined ? body : objects.get(source);
+      if (whole === undefined) return text('NoSuchKey', 404);
+      objects.set(key, whole);
       return { status: 200, headers: { etag: etagOf(body) }, body: Buffer.alloc(0) };
     }
     return part(key, headers);

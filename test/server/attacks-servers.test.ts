@@ -7,6 +7,8 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { expect, onTestFinished, test } from 'vitest';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
+import { BlocksStream } from '../../products/serve/gateway/blocks-stream.ts';
+import { ItemsStream } from '../../products/serve/gateway/items-stream.ts';
 import { StreamRecord } from '../../products/serve/gateway/stream-record.ts';
 import { every } from '../all.ts';
 import { served } from './serving.ts';
@@ -319,4 +321,44 @@ test('what is kept of a stream for the record is bounded, whatever member of it 
       });
   }
   expect(told.answer().text.length).toBeLessThan(4 * 1024 * 1024);
+});
+
+test('… nor of one in items or in blocks, and what is no event of theirs does no harm', () => {
+  const long = 'x'.repeat(20_000);
+  const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+  for (const told of [new ItemsStream(null), new BlocksStream(null)]) {
+    const say = (one: object): void => told.event(JSON.stringify(one));
+    for (let n = 0; n < 100; n++) {
+      say({ type: 'response.output_item.added', output_index: n, item: { type: long, id: long } });
+      say({
+        type: `response.${long.slice(0, 50)}${n % 50}.delta`,
+        output_index: n % 9,
+        content_index: long,
+        delta: long,
+      });
+      say({ type: 'response.created', response: { id: long, model: long, usage: { input_tokens: long } } });
+      say({
+        type: 'message_start',
+        message: { id: long, role: long, usage: { [`${n}`]: n, input_tokens: n } },
+      });
+      say({ type: 'content_block_start', index: n, content_block: { type: long, text: long } });
+      say({ type: 'content_block_delta', index: n, delta: { type: 'signature_delta', signature: long } });
+      say({ type: 'message_delta', delta: { stop_reason: long }, usage: { [`${n}`]: n } });
+    }
+    for (const type of ['constructor', '__proto__', 7, null, [], {}]) {
+      say({ type, delta: { type, text: 'x' }, response: 7, item: [], index: -1, content_block: null });
+      say({ type: 'content_block_delta', delta: { type } });
+      say({ type: `response.${type}.delta`, delta: 'x' });
+    }
+    const most = 2 * 1024 * 1024;
+    expect(told.answer().text.length).toBeLessThan(most);
+    expect(told.cutOff('x').length).toBeLessThan(most);
+    try {
+      told.event(`{"type":"response.completed","response":{"output":${deep}}}`);
+      told.event(`{"type":"content_block_start","index":1,"content_block":{"input":${deep}}}`);
+    } catch {
+      // the sink reads no further
+    }
+    expect(told.answer().text.length).toBeLessThan(most);
+  }
 });

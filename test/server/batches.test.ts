@@ -282,7 +282,7 @@ test('what a create says wrong is named', async () => {
   expect(await refused({ ...good, input_file_id: undefined })).toEqual([400, 'input_file_id']);
   expect(await refused({ ...good, input_file_id: `file-${'0'.repeat(24)}` })).toEqual([404, 'input_file_id']);
   expect(await refused({ ...good, input_file_id: '../../keys' })).toEqual([404, 'input_file_id']);
-  expect(await refused({ ...good, endpoint: '/v1/responses' })).toEqual([400, 'endpoint']);
+  expect(await refused({ ...good, endpoint: '/v1/moderations' })).toEqual([400, 'endpoint']);
   expect(await refused({ ...good, completion_window: 'soon' })).toEqual([400, 'completion_window']);
   expect(await refused({ ...good, completion_window: '31d' })).toEqual([400, 'completion_window']);
   expect(await refused({ ...good, metadata: { a: 1 } })).toEqual([400, 'metadata.a']);

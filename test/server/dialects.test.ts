@@ -371,3 +371,43 @@ test('a server without the path is named with what it lacks, to clients and in b
     `${server.url} does not answer POST /v1/messages (HTTP 404 "Not Found"): name a server that has this path, or start this one with a model that does`,
   );
 });
+
+test('a runaway stream is cut off as its client reads it, counted by its events, and the record says why', async () => {
+  const words = 'again and again ';
+  const text = { type: 'output_text', text: '', annotations: [] };
+  const items = [
+    event('response.created', { response: { id: 'r-1', object: 'response', model: 'm', output: [] } }),
+    event('response.output_item.added', {
+      output_index: 0,
+      item: { type: 'message', id: 'msg', role: 'assistant', content: [] },
+    }),
+    event('response.content_part.added', { output_index: 0, content_index: 0, part: text }),
+    ...Array(400).fill(
+      event('response.output_text.delta', { output_index: 0, content_index: 0, delta: words }),
+    ),
+  ];
+  const delta = { index: 0, delta: { type: 'text_delta', text: words } };
+  const blocks = [...BLOCKS.slice(0, 2), ...Array(400).fill(event('content_block_delta', delta))];
+  const server = await serve(one => void stream(one, one.request.url === '/v1/responses' ? items : blocks), {
+    models: ['m'],
+  });
+  const { url, client, data, stop } = await served({
+    endpoints: [server.url],
+    gateway: { runaway: { repeats: true, blanks: 100 } },
+  });
+  const cut = await client().responses.stream({ model: 'm', input: 'x' }).finalResponse();
+  expect([cut.status, cut.incomplete_details?.reason]).toEqual(['incomplete', 'max_output_tokens']);
+  const ask = { model: 'm', max_tokens: 500, messages: [{ role: 'user', content: 'x' } as const] };
+  const message = await anthropic(url).messages.stream(ask).finalMessage();
+  expect(message.stop_reason).toBe('max_tokens');
+  await stop();
+  const lines = recorded(data);
+  const answers = lines.map(({ answer }) => JSON.parse(answer));
+  expect(lines.map(({ finish }) => finish)).toEqual(['max_output_tokens', 'max_tokens']);
+  expect(answers.map(({ cut: why }) => why)).toEqual(Array(2).fill(expect.stringContaining('16 characters')));
+  expect(answers.map(answerText)).toEqual([
+    cut.output_text,
+    (message.content[0] as Anthropic.TextBlock).text,
+  ]);
+  expect(lines.map(({ usage }) => usage.completion)).toEqual(answers.map(({ events }) => events));
+});

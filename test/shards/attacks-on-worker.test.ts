@@ -34,7 +34,12 @@ const URLS = [
     '',
     '/metrics',
   ],
-  ...['/v1/chat/completions ', '/v1/chat/completions\r\nX: y', '/v1/chat/completions\u0000', '/v1/rerank'],
+  ...[
+    '/v1/chat/completions ',
+    '/v1/chat/completions\r\nX: y',
+    '/v1/chat/completions\u0000',
+    '/v1/moderations',
+  ],
 ];
 
 test('lines reach the paths of inference at the endpoints of a worker, and those that it names itself', async () => {
@@ -52,10 +57,12 @@ test('lines reach the paths of inference at the endpoints of a worker, and those
   expect(lines[0].failure.message).toMatch(/expected a path that the worker lets through .*fw work --path/);
   expect(asked).toEqual(['/v1/chat/completions']);
 
-  const other = await fakeCoordinator({ w: { task: taskOf(REQUEST), shards: [[withUrl('/v1/rerank', 0)]] } });
-  await working(other, { endpoints: [server.url], paths: ['/v1/rerank'] });
+  const other = await fakeCoordinator({
+    w: { task: taskOf(REQUEST), shards: [[withUrl('/v1/moderations', 0)]] },
+  });
+  await working(other, { endpoints: [server.url], paths: ['/v1/moderations'] });
   await other.done('w');
-  expect(asked).toEqual(['/v1/chat/completions', '/v1/rerank']);
+  expect(asked).toEqual(['/v1/chat/completions', '/v1/moderations']);
 });
 
 /** What is answered to `take`, and what is handed in for it: a reason, or the codes of its lines. */

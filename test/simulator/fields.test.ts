@@ -18,11 +18,13 @@ const PATHS: { [kind in Kind]: string } = {
   chat: '/chat/completions',
   completion: '/completions',
   embedding: '/embeddings',
+  pooling: '/score',
 };
 const ASKED: { [kind in Kind]: Fields } = {
   chat: { messages: [{ role: 'user', content: 'Tell me of the harbor.' }] },
   completion: { prompt: 'Of the harbor', max_tokens: 60 },
   embedding: { input: 'the harbor' },
+  pooling: { text_1: 'the harbor', text_2: 'a harbor' },
 };
 
 let simulator: Simulator;
@@ -154,10 +156,10 @@ const REFUSED: [kinds: Kind[], fields: Fields, message: RegExp][] = [
   [['chat', 'completion'], { seed: 1.5 }, /^seed must be an integer/],
   [['chat', 'completion'], { skip_special_tokens: 0 }, /^skip_special_tokens must be/],
   [['chat', 'completion'], { spaces_between_special_tokens: 0 }, /^spaces_between_special_tokens must be/],
-  [['chat', 'completion', 'embedding'], { priority: 1 }, /^priority .* not enabled/],
-  [['chat', 'completion', 'embedding'], { cache_salt: 'x' }, /^cache_salt/],
-  [['chat', 'completion', 'embedding'], { truncate_prompt_tokens: 5 }, /^truncate_prompt_tokens/],
-  [['chat', 'completion', 'embedding'], { prompt_embeds: 'AAAA' }, /^prompt_embeds/],
+  [['chat', 'completion', 'embedding', 'pooling'], { priority: 1 }, /^priority .* not enabled/],
+  [['chat', 'completion', 'embedding', 'pooling'], { cache_salt: 'x' }, /^cache_salt/],
+  [['chat', 'completion', 'embedding', 'pooling'], { truncate_prompt_tokens: 5 }, /^truncate_prompt_tokens/],
+  [['chat', 'completion', 'embedding', 'pooling'], { prompt_embeds: 'AAAA' }, /^prompt_embeds/],
   [['chat'], { max_tokens: 0 }, /^max_tokens must be at least 1/],
   [['chat'], { max_completion_tokens: 0 }, /^max_tokens must be at least 1/],
   [['completion'], { prompt: ['a', 'b'] }, /^prompt: /],
@@ -166,6 +168,10 @@ const REFUSED: [kinds: Kind[], fields: Fields, message: RegExp][] = [
   [['embedding'], { dimensions: 0 }, /^dimensions: /],
   [['embedding'], { encoding_format: 'bytes' }, /^encoding_format: /],
   [['embedding'], { messages: [] }, /^messages/],
+  [['pooling'], { dimensions: 8 }, /^dimensions is not supported/],
+  [['pooling'], { encoding_format: 'base64' }, /^encoding_format/],
+  [['pooling'], { add_special_tokens: false }, /^add_special_tokens/],
+  [['pooling'], { use_activation: false }, /^use_activation/],
   [['embedding'], { normalize: false }, /^normalize/],
   [['embedding'], { use_activation: false }, /^use_activation/],
   [['embedding'], { embed_dtype: 'float16' }, /^embed_dtype/],
@@ -285,6 +291,19 @@ const TAKEN: [kinds: Kind[], fields: Fields][] = [
       use_activation: true,
       embed_dtype: 'float32',
       endianness: 'native',
+    },
+  ],
+  [
+    ['pooling'],
+    {
+      model: 'simulated-3b',
+      user: 'u',
+      session_id: 's',
+      mm_processor_kwargs: {},
+      media_io_kwargs: {},
+      encoding_format: 'float',
+      add_special_tokens: true,
+      use_activation: true,
     },
   ],
 ];

@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer';
 import { saidOf } from '../../answers/answers-of-line.ts';
 import { type Answer, REFUSED } from '../../core/item/call.ts';
-import { usageOfParts } from '../../core/item/dialects.ts';
+import { promptIn, usageOfParts } from '../../core/item/dialects.ts';
 import type { Logprob, TokenLogprob, Usage } from '../../core/item/item.ts';
 import { ENGINE_GAVE_UP, isSaid } from '../../core/item/response.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';
@@ -149,7 +149,7 @@ export function readUsage(usage: unknown): Usage {
     const { reasoning: _reasoning, ...read } = usageOfParts(usage);
     return read;
   }
-  const read: Usage = { prompt: count(usage.prompt_tokens), completion: count(usage.completion_tokens) };
+  const read: Usage = { prompt: promptIn(usage), completion: count(usage.completion_tokens) };
   const details = usage.prompt_tokens_details;
   if (isObject(details) && details.cached_tokens !== undefined) read.cached = count(details.cached_tokens);
   return read;

@@ -6,6 +6,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { isRemote } from '../../core/files/input-files.ts';
 import type { Answer, AsksWith, End, RecordedAnswer } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
 import { type Fatal, ioError, usageError } from '../../core/item/failure.ts';
@@ -57,6 +58,7 @@ export type Ledger = ReturnType<typeof openLedger>;
 /** Exit 64 where another run has it, 65 where it is damaged, 74 where it cannot be read. */
 export function openLedger(options: LedgerOptions) {
   const { path, fsync, version, label, files, asksWith, shard, gone, warn, onBroken } = options;
+  if (isRemote(path)) throw usageError(`--ledger: expected a folder on disk, found an address: ${path}`);
   const started = new Date();
   const isFile = path.endsWith('.ndjson');
   const onLost = (error: Fatal): void => lines.breakOff(error);

@@ -163,13 +163,15 @@ export function createPart(
     times,
     answered({ askedAt, firstSentAt, sentAt }, { usage: used }, now) {
       answered++;
-      usage.prompt += used.prompt;
-      usage.completion += used.completion;
-      usage.cached += used.cached ?? 0;
+      addUsage(usage, used);
       const first = firstSentAt ?? sentAt;
       times.waiting += first - askedAt;
       times.retrying += sentAt - first;
       times.asking += now - sentAt;
+    },
+    paid({ counts: { usage: there } }, used) {
+      addUsage(usage, used);
+      addUsage(there, used);
     },
     failed({ askedAt, firstSentAt, causes }, reason, now) {
       const code = reason instanceof CallFailure ? reason.code : undefined;
@@ -191,4 +193,10 @@ export function createPart(
     }),
   };
   return part;
+}
+
+function addUsage(sum: Required<Usage>, { prompt, completion, cached = 0 }: Usage): void {
+  sum.prompt += prompt;
+  sum.completion += completion;
+  sum.cached += cached;
 }

@@ -239,6 +239,8 @@ export interface Part {
   readonly times: CallTimes;
   /** `ticket` was answered at `now`, by the try that is under way. */
   answered(ticket: Ticket, answer: Answer, now: number): void;
+  /** A try at `endpoint` gave no answer, and used tokens all the same. */
+  paid(endpoint: Endpoint, used: Usage): void;
   /** `ticket` ended without an answer. */
   failed(ticket: Ticket, reason: Error, now: number): void;
   /** A copy, free to keep. */

@@ -10,6 +10,7 @@ import {
   noteLoad,
   type Said,
 } from '../endpoints/server-load.ts';
+import { isForOthers } from './choose.ts';
 import { isUsable } from './health.ts';
 import type { BatchShareState, Endpoint, EndpointCounts, Sums, Ticket } from './pool-state.ts';
 import type { Spending } from './spending.ts';
@@ -104,6 +105,10 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
     byEndpoint.set(endpoint, seen);
     return seen;
   }
+  /** It leaves all that it serves to others: its places are none that this work has. */
+  const isLeftOut = (endpoint: Endpoint, now: number): boolean =>
+    endpoint.helps !== null &&
+    [...endpoint.models].every(model => isForOthers(endpoint, { model }, { all: endpoints, now }));
   return {
     /** `ticket` was answered at `now`, by the try that is under way. */
     answered({ sentAt, among }: Ticket, endpoint: Endpoint, { completion }: Usage, now: number): void {
@@ -113,7 +118,7 @@ export function createTally(endpoints: readonly Endpoint[], madeAt: number) {
     tick(ms: number, now: number, calls: number, waiting: number): void {
       let anyUsable = false;
       for (const endpoint of endpoints) {
-        const isThere = isUsable(endpoint, now);
+        const isThere = isUsable(endpoint, now) && !isLeftOut(endpoint, now);
         anyUsable ||= isThere || endpoint.isShut;
         // calls that run where the limit was cut, or that outlast a rest, have places too
         endpoint.counts.places +=

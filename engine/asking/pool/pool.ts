@@ -138,7 +138,6 @@ class Carrier {
       ...world,
       onPage(endpoint, page) {
         noteLook(endpoint, page, clock.now());
-        if (page !== undefined) endpoint.lacks.metrics = endpoint.signs.last === null;
         noteLooked(endpoint, page !== undefined, clock.now());
       },
       onLoad: (endpoint, load) => {
@@ -235,10 +234,7 @@ class Carrier {
     this.#shares?.left(endpoint, ticket, !(got instanceof Error) && got.status === 200);
     ticket.atServers += clock.now() - ticket.sentAt;
     if (!(got instanceof Error)) noteHeard(endpoint, clock.now());
-    if (takesLess(ticket, endpoint, got, this.#options.warn)) {
-      this.spending?.left(ticket, endpoint, null, clock.now());
-      return this.#queue.sleep(ticket);
-    }
+    if (takesLess(ticket, endpoint, got, this.#options.warn)) return this.#queue.sleep(ticket);
     try {
       const attempt = this.#reader.read(endpoint, ticket.call, got, had);
       const { usage = null } = attempt.kind === 'answer' ? attempt.answer : attempt;

@@ -168,6 +168,7 @@ export class Reactions {
     const now = clock.now();
     if (reaction.recorded && label !== 'not connected')
       recording.failure(ticket, endpoint, label, cause, usage);
+    if (usage !== undefined) ticket.part.paid(endpoint, usage);
     if (reaction.counted) {
       countFailure(endpoint, label);
       noteCause(ticket, endpoint, cause);

@@ -96,6 +96,7 @@ interface Working {
   readonly signs: Signs;
   readonly counts: { readonly answered: number; readonly usage: { readonly completion: number } };
   failuresInARow: number;
+  readonly lacks: { metrics: boolean | null };
 }
 
 /** Its metrics were looked at. `page`: null where there are none, undefined where that could not be seen. */
@@ -107,6 +108,7 @@ export function noteLook(endpoint: Working, page: Page | null | undefined, now: 
   const { last } = signs;
   const { answered, usage } = endpoint.counts;
   signs.last = counters && { ...counters, seenAt: now, answered, tokens: usage.completion };
+  endpoint.lacks.metrics = counters === null;
   if (counters === null) signs.isLive = false;
   if (counters === null || last === null) return;
   const written = counters.written - last.written;

@@ -43,7 +43,7 @@ export function createSpending(endpoints: readonly Endpoint[], bounds: Bounds | 
   const before = bounds?.before ?? { cost: 0n, tokens: 0 };
   const spent: Spent = { ...before };
   const reserved: Spent = { cost: 0n, tokens: 0 };
-  const held = new Map<Ticket, Usage>();
+  const held = new Map<Ticket, { endpoint: Endpoint; most: Usage }>();
   /** when the first try was sent to those that are paid by the hour, and when the last one ended */
   const hours = new Map<Endpoint, { from: number; to: number }>();
   /** answers of which the server did not say what they used: what was reserved for them is counted */
@@ -99,7 +99,8 @@ export function createSpending(endpoints: readonly Endpoint[], bounds: Bounds | 
       const { model } = ticket.call;
       const { read, write } = extentOf(ticket.call, endpoint.contexts.get(model));
       const most = { prompt: Math.ceil(read / BYTES_PER_TOKEN), completion: write ?? UNSAID };
-      held.set(ticket, most);
+      release(ticket); // what it had where it is not asked any more
+      held.set(ticket, { endpoint, most });
       reserve(endpoint, most, 1);
       look(now);
     },
@@ -107,11 +108,7 @@ export function createSpending(endpoints: readonly Endpoint[], bounds: Bounds | 
     left(ticket: Ticket, endpoint: Endpoint, usage: Usage | null, now: number): void {
       const hour = hours.get(endpoint);
       if (hour !== undefined) hour.to = now;
-      const most = held.get(ticket);
-      if (most !== undefined) {
-        held.delete(ticket);
-        reserve(endpoint, most, -1);
-      }
+      const most = release(ticket);
       if (usage !== null) charge(endpoint, usage, most);
       look(now);
     },
@@ -145,6 +142,14 @@ export function createSpending(endpoints: readonly Endpoint[], bounds: Bounds | 
 
   function ofBefore(): string {
     return before.cost > 0n ? `, and ${moneyWords(before.cost)} before it` : '';
+  }
+
+  function release(ticket: Ticket): Usage | undefined {
+    const known = held.get(ticket);
+    if (known === undefined) return undefined;
+    held.delete(ticket);
+    reserve(known.endpoint, known.most, -1);
+    return known.most;
   }
 
   function reserve({ price }: Endpoint, { prompt, completion }: Usage, sign: 1 | -1): void {

@@ -44,7 +44,7 @@ export const isRemote = (path: string): boolean => /^(?:s3|hf|https?):\/\//i.tes
 /** What is said of an address where a file is read in any order. */
 export function notOnDisk(address: string): Error {
   return usageError(
-    `expected a file on disk, which can be read in any order, found an address: ${address}; copy it first`,
+    `expected a file on disk, which can be read in any order, found an address: ${withoutKeys(address)}; copy it first`,
   );
 }
 

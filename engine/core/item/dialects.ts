@@ -6,6 +6,7 @@
  * (`"object": "response"`), blocks of `/v1/messages` (`"type": "message"`). Answers in choices are read in response.ts.
  */
 import { isObject, type JsonObject } from '../json/pointer.ts';
+import { show } from '../json/show.ts';
 
 export interface Dialect {
   /** by the conventions of OpenTelemetry for generative AI */
@@ -26,13 +27,25 @@ const KEPT_NOWHERE =
   'answers are kept by no server, since each request may go to another one: send what was said before in `input`';
 const OPENAI = { hasPriority: true, errors: 'openai' } as const;
 const ANTHROPIC = { hasPriority: false, errors: 'anthropic' } as const;
+/** Computed from the input alone: usage has tokens of prompts, and nothing is written. */
+const READS = { ...OPENAI, unsaid: 0, stream: null } as const;
 
 /** What strangers may ask: tenants of a server, and a coordinator of its workers. Other paths of a vLLM change it (load an adapter, put it to sleep). */
 export const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   ['/v1/chat/completions', { ...OPENAI, operation: 'chat', unsaid: 1_024, stream: 'choices' }],
   // 16 is what servers write of a completion that does not say how much
   ['/v1/completions', { ...OPENAI, operation: 'text_completion', unsaid: 16, stream: 'choices' }],
-  ['/v1/embeddings', { ...OPENAI, operation: 'embeddings', unsaid: 0, stream: null }],
+  ['/v1/embeddings', { ...READS, operation: 'embeddings' }],
+  // the names that vLLM and SGLang have for them, beside /v1 and below it
+  ['/v1/score', { ...READS, operation: 'score' }],
+  ['/score', { ...READS, operation: 'score' }],
+  ['/v1/rerank', { ...READS, operation: 'rerank' }],
+  ['/v2/rerank', { ...READS, operation: 'rerank' }],
+  ['/rerank', { ...READS, operation: 'rerank' }],
+  ['/v1/classify', { ...READS, operation: 'classify' }],
+  ['/classify', { ...READS, operation: 'classify' }],
+  ['/pooling', { ...READS, operation: 'pooling' }],
+  ['/tokenize', { ...READS, operation: 'tokenize', hasPriority: false }],
   [
     '/v1/responses',
     {
@@ -65,6 +78,8 @@ export function refusedField(
 export const isInParts = ({ object, type }: JsonObject): boolean =>
   object === 'response' || type === 'message';
 
+const THINKING: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking']);
+
 interface Part {
   kind: 'text' | 'refusal' | 'reasoning' | 'call';
   text: string;
@@ -79,9 +94,7 @@ const partOf = (kind: Part['kind'], text: unknown): Part => ({
 function partsIn({ object, output, content }: JsonObject): Part[] {
   if (object !== 'response')
     return objectsIn(content).map(({ type, text, thinking }) =>
-      type === 'text'
-        ? partOf('text', text)
-        : partOf(/thinking/.test(String(type)) ? 'reasoning' : 'call', thinking),
+      type === 'text' ? partOf('text', text) : partOf(THINKING.has(type) ? 'reasoning' : 'call', thinking),
     );
   return objectsIn(output).flatMap(({ type, content: said }) => {
     if (type !== 'message') return [partOf(type === 'reasoning' ? 'reasoning' : 'call', '')];
@@ -111,7 +124,7 @@ export function gaveUpIn({ object, status, stop_reason, content }: JsonObject): 
   }
   // what says nothing of itself is as whole as it looks
   const isEnded = status === undefined || status === 'completed' || status === 'incomplete';
-  return isEnded ? null : `a response of the status ${JSON.stringify(status)}`;
+  return isEnded ? null : `a response of the status ${show(status)}`;
 }
 
 /** What stands in the place of an answer in parts; null where an answer is there. One that was cut off is one if it says anything. */
@@ -133,6 +146,10 @@ export function finishIn({ choices, object, type, status, incomplete_details, st
     object === 'response' ? why : type === 'message' ? stop_reason : isObject(first) && first.finish_reason;
   return typeof said === 'string' ? said : undefined;
 }
+
+/** Tokens of a prompt, where `usage` has choices' words: some servers say of a rank no more than how many there were in all. */
+export const promptIn = ({ prompt_tokens, completion_tokens, total_tokens }: JsonObject): number =>
+  count(prompt_tokens ?? (completion_tokens === undefined ? total_tokens : 0));
 
 /** Tokens of an answer in parts: those of its prompt with those that a cache had, and of what it wrote. */
 export interface PartsUsage {

@@ -121,13 +121,31 @@ function whyNoAnswer(body: unknown): string | null {
     const nothing = nothingSaidIn(body);
     return nothing === null ? null : `found ${nothing}`;
   }
-  const isVoid = (one: unknown): boolean =>
-    isObject(one) && 'embedding' in one && (one.embedding === null || isEmpty(one.embedding));
-  return Array.isArray(data) && data.some(isVoid) ? 'found an embedding without numbers' : null;
+  const { results } = body;
+  for (const list of [data, results]) {
+    const nothing = Array.isArray(list) ? list.map(voidIn).find(one => one !== null) : undefined;
+    if (nothing) return `found ${nothing}`;
+  }
+  return null;
+}
+
+/** What an entry of a list has where its numbers should be: vectors, scores, ranks, classes. */
+const NUMBERS = [
+  ['embedding', 'an embedding without numbers'],
+  ['score', 'a score that is none'],
+  ['relevance_score', 'a rank without a score'],
+  ['probs', 'a class without chances'],
+  ['data', 'a pooled vector without numbers'],
+] as const;
+
+function voidIn(one: unknown): string | null {
+  if (!isObject(one)) return null;
+  const [, nothing = null] = NUMBERS.find(([name]) => one[name] === null || isEmpty(one[name])) ?? [];
+  return nothing;
 }
 
 /** Where answers are in the replies of the URLs that servers of models have. */
-const LISTS = ['choices', 'data', 'results'] as const;
+const LISTS = ['choices', 'data', 'results', 'scores'] as const;
 
 /** Which list of answers a body lacks, in words; null for none. A server that says so was asked in vain, and may be asked again. */
 export function emptyIn(body: JsonObject): string | null {

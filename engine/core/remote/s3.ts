@@ -24,7 +24,7 @@ const MOST_KEYS = 100_000;
 export class Bucket {
   readonly name: string;
   readonly asking: Asking;
-  readonly #settings: AwsSettings;
+  #settings: AwsSettings;
 
   /** Exit 64 where the settings cannot be used. */
   constructor(name: string, asking: Asking) {
@@ -72,6 +72,7 @@ export class Bucket {
     const text = await textOf(answer).catch(() => '');
     const code = visible((between(text, 'Code') ?? '').slice(0, 60));
     expectPassed(answer, code);
+    if (code === 'ExpiredToken' && this.#hasNewKeys()) throw new Passing(code);
     if (code === 'RequestTimeout' || code === 'SlowDown') throw new Passing(code);
     throw this.meaning(answer, what, { code, region: between(text, 'Region') });
   }
@@ -102,6 +103,13 @@ export class Bucket {
     );
   }
 
+  /** A session that has ended may have been renewed in the files meanwhile. */
+  #hasNewKeys(): boolean {
+    const before = this.#settings.keys?.sessionToken;
+    this.#settings = awsSettings(this.asking.env);
+    return this.#settings.keys?.sessionToken !== before;
+  }
+
   /** The keys that begin with `prefix`, in order. Exit 65 where they may not be listed. */
   async keys(prefix: string): Promise<string[]> {
     const keys: string[] = [];
@@ -128,7 +136,7 @@ export class Bucket {
     const hasHost = endpoint === null && !this.name.includes('.');
     const host =
       endpoint?.href.replace(/\/+$/, '') ??
-      `https://${hasHost ? `${this.name}.` : ''}s3.${region}.amazonaws.com`;
+      `https://${hasHost ? `${this.name}.` : ''}s3.${region}.amazonaws.com${region.startsWith('cn-') ? '.cn' : ''}`;
     const url = new URL(`${host}${hasHost ? '' : `/${this.name}`}/${inUrl(key ?? '')}`);
     url.search = Object.entries(query)
       .map(([name, value]) => `${inQuery(name)}=${inQuery(value)}`)

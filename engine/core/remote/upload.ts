@@ -3,10 +3,11 @@
  * is killed in between leaves no object, and the old one as it was.
  */
 import { randomBytes } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import { type Fatal, fatalOf, ioError } from '../item/failure.ts';
-import { counted } from '../item/wording.ts';
+import { counted, number } from '../item/wording.ts';
 import { visible } from '../json/visible.ts';
-import { s3Address } from './address.ts';
+import { inUrl, s3Address } from './address.ts';
 import { type Asking, newAsking } from './exchange.ts';
 import { Bucket, between, escaped } from './s3.ts';
 
@@ -20,8 +21,8 @@ const ON_THE_WAY = 2;
 const MARK = 'x-amz-meta-fw-upload';
 
 /** 8 MiB up to 16 GiB; then each further thousand is twice as large, so that ten thousand hold 4 TiB. */
-export const sizeOfPart = (number: number): number =>
-  PART * 2 ** Math.max(0, Math.floor((number - 1) / 1000) - 1);
+export const sizeOfPart = (part: number): number =>
+  PART * 2 ** Math.max(0, Math.floor((part - 1) / 1000) - 1);
 
 /** Begins to write an object, of which nothing is there until `complete`. Rejects with 64, 65 and 74 where it may not be written. */
 export async function beginUpload(address: string, asking?: Asking): Promise<Upload> {
@@ -68,10 +69,6 @@ export class Upload {
     this.begun.catch(error => this.#break(error));
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** False where enough is on its way: wait for `ready`. */
   put(bytes: Buffer): boolean {
     if (this.#broken !== null) return true;
@@ -99,32 +96,65 @@ export class Upload {
     if (this.#broken !== null) throw this.#broken;
   }
 
-  /** The object is there, whole, in the place of an old one. */
-  async complete(): Promise<void> {
+  /** The object is there, whole, in the place of an old one; resolves to what there is to say of that. Rejects with 65 and 74. */
+  async complete(): Promise<string[]> {
     await this.end();
     const uploadId = await this.begun;
-    if (this.#etags.length === 0) {
+    try {
+      const said = await this.#keepOld();
+      if (this.#etags.length > 0) {
+        await this.#completeParts(uploadId);
+        return said;
+      }
       await this.#ask('to write it', { method: 'PUT', key: this.#key });
       await this.abort();
-      return;
+      return said;
+    } catch (error) {
+      await this.abort();
+      throw error;
     }
+  }
+
+  async #completeParts(uploadId: string): Promise<void> {
     const parts = this.#etags.map(
       (etag, at) => `<Part><PartNumber>${at + 1}</PartNumber><ETag>${escaped(etag)}</ETag></Part>`,
     );
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
+    const headers = { 'content-type': 'application/xml' };
+    const request = { method: 'POST', key: this.#key, query: { uploadId }, headers, body } as const;
     try {
-      const headers = { 'content-type': 'application/xml' };
-      await this.#ask('to complete it', {
-        method: 'POST',
-        key: this.#key,
-        query: { uploadId },
-        headers,
-        body,
-      });
+      await this.#ask('to complete it', request);
     } catch (error) {
       // the answer to a first try may have been lost, behind which there is no upload any more
-      if (!(await this.#isOurs())) throw error;
+      if ((await this.#look(this.#key))?.[MARK] !== this.#mark) throw error;
     }
+  }
+
+  /** As of files on disk: an old one that is longer is kept, since a pilot of three rows must not cost anybody the whole. */
+  async #keepOld(): Promise<string[]> {
+    const old = await this.#look(this.#key);
+    const bytes = Number(old?.['content-length'] ?? 0);
+    if (bytes <= this.#bytes) return [];
+    for (let count = 1; ; count++) {
+      const key = `${this.#key}.before${count === 1 ? '' : `.${count}`}`;
+      const there = await this.#look(key);
+      if (there !== null && Number(there['content-length']) > bytes) continue;
+      const source = `/${this.#bucket.name}/${inUrl(this.#key)}`;
+      await this.#ask('to keep the old object, which is longer, as NAME.before', {
+        ...{ method: 'PUT', key },
+        headers: { 'x-amz-copy-source': source, 'x-amz-copy-source-if-match': String(old?.etag) },
+      });
+      return [
+        `${this.name} had ${counted(bytes, 'byte')} and has ${number(this.#bytes)} now; the old one is s3://${this.#bucket.name}/${visible(key)}`,
+      ];
+    }
+  }
+
+  /** The headers of an object; null where there is none, or nobody may look. */
+  async #look(key: string): Promise<IncomingHttpHeaders | null> {
+    const answer = await this.#bucket.ask({ method: 'HEAD', key }).catch(() => null);
+    answer?.resume();
+    return answer?.statusCode === 200 ? answer.headers : null;
   }
 
   /** Nothing of it is left, and an old object stays. False where the store could not be told: it keeps the parts that it has. */
@@ -156,12 +186,6 @@ export class Upload {
 
   #ask(what: string, request: Parameters<Bucket['text']>[1]) {
     return this.#bucket.text(`${this.name}: expected ${what}`, request);
-  }
-
-  async #isOurs(): Promise<boolean> {
-    const answer = await this.#bucket.ask({ method: 'HEAD', key: this.#key }).catch(() => null);
-    answer?.resume();
-    return answer?.headers[MARK] === this.#mark;
   }
 
   #isOpen(): boolean {

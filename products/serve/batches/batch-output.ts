@@ -7,7 +7,7 @@ import { closeSync, fsyncSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openNew } from '../../../engine/core/files/durable.ts';
 import { type OnBroken, type Output, writeWhole } from '../../../engine/core/files/ndjson-out.ts';
-import { usageOfParts } from '../../../engine/core/item/dialects.ts';
+import { promptIn, usageOfParts } from '../../../engine/core/item/dialects.ts';
 import { failureOf, type Item, isFailed } from '../../../engine/core/item/item.ts';
 import { cut } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
@@ -211,7 +211,7 @@ function noteUsage(usage: BatchUsage, item: Item): void {
     usage.reasoning += reasoning;
     return;
   }
-  usage.input += countOf(said, 'prompt_tokens');
+  usage.input += promptIn(said);
   usage.output += countOf(said, 'completion_tokens');
   usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
   usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');

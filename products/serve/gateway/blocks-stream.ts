@@ -10,12 +10,19 @@ import type { StreamReading } from './stream-record.ts';
 /** Blocks of one answer that are kept apart. */
 const MOST_BLOCKS = 1_024;
 /** Where a delta has its text, and in which kind of block. */
-const FIELDS: Readonly<Record<string, { field: string; block: string }>> = {
-  text_delta: { field: 'text', block: 'text' },
-  thinking_delta: { field: 'thinking', block: 'thinking' },
-  signature_delta: { field: 'signature', block: 'thinking' },
-  input_json_delta: { field: 'partial_json', block: 'tool_use' },
-};
+const FIELDS: ReadonlyMap<unknown, { field: string; block: string }> = new Map([
+  ['text_delta', { field: 'text', block: 'text' }],
+  ['thinking_delta', { field: 'thinking', block: 'thinking' }],
+  ['signature_delta', { field: 'signature', block: 'thinking' }],
+  ['input_json_delta', { field: 'partial_json', block: 'tool_use' }],
+]);
+
+const COUNTS = [
+  'input_tokens',
+  'output_tokens',
+  'cache_creation_input_tokens',
+  'cache_read_input_tokens',
+] as const;
 
 interface Block {
   /** as it was begun */
@@ -123,8 +130,7 @@ export class BlocksStream implements StreamReading {
   /** Counts come in two events; the later one may leave out what the first has said. */
   #count(usage: unknown): void {
     if (!isObject(usage)) return;
-    for (const [name, value] of Object.entries(usage).slice(0, 20))
-      if (typeof value === 'number') this.#usage[word(name) as string] = value;
+    for (const name of COUNTS) if (typeof usage[name] === 'number') this.#usage[name] = usage[name];
   }
 
   #begin(index: unknown, head: unknown): void {
@@ -136,7 +142,7 @@ export class BlocksStream implements StreamReading {
   }
 
   #add(index: unknown, delta: JsonObject): void {
-    const { field = '', block: type = '' } = FIELDS[String(delta.type)] ?? {};
+    const { field = '', block: type = '' } = FIELDS.get(delta.type) ?? {};
     const piece = delta[field];
     if (typeof piece !== 'string' || piece === '') return;
     const isText = field === 'text' || field === 'thinking';

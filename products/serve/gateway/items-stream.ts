@@ -16,12 +16,12 @@ const MOST_ITEMS = 1_024;
 const ENDS: ReadonlySet<unknown> = new Set(['response.completed', 'response.incomplete', 'response.failed']);
 const DELTA = /^response\.([a-z_]+)\.delta$/;
 /** What parts of an item are texts in a list of it; all else is its arguments. */
-const LISTED: Readonly<Record<string, 'content' | 'summary'>> = {
-  output_text: 'content',
-  refusal: 'content',
-  reasoning_text: 'content',
-  reasoning_summary_text: 'summary',
-};
+const LISTED: ReadonlyMap<string, 'content' | 'summary'> = new Map([
+  ['output_text', 'content'],
+  ['refusal', 'content'],
+  ['reasoning_text', 'content'],
+  ['reasoning_summary_text', 'summary'],
+]);
 
 interface OutputItem {
   /** as it was begun */
@@ -79,6 +79,7 @@ export class ItemsStream implements StreamReading {
     if (this.#first.id === undefined) this.#first = { id: word(id), model: word(model) };
     if (isObject(usage)) this.#usage = readUsage(usage);
     if (!ENDS.has(type)) return;
+    JSON.stringify(response); // what nests too deep to be written throws here, where the sink stops reading
     this.#last = response;
     if (type === 'response.failed') this.error ??= JSON.stringify(error ?? 'response.failed').slice(0, 500);
   }
@@ -125,7 +126,7 @@ export class ItemsStream implements StreamReading {
     const kind = DELTA.exec(String(type))?.[1];
     if (kind === undefined || piece === '') return;
     this.#events++;
-    const isText = LISTED[kind] !== undefined;
+    const isText = LISTED.has(kind);
     const isKept = isText ? this.#text.text(piece, true) : this.#text.takes(piece);
     if (!isKept) return;
     const index = typeof output_index === 'number' ? output_index : 0;
@@ -154,7 +155,7 @@ export class ItemsStream implements StreamReading {
 function itemOf({ head, parts }: OutputItem): JsonObject {
   const item: JsonObject = { ...head };
   for (const { kind, text } of parts.values()) {
-    const list = LISTED[kind];
+    const list = LISTED.get(kind);
     if (list === undefined) item.arguments = text;
     else {
       const before = Array.isArray(item[list]) ? (item[list] as unknown[]) : [];

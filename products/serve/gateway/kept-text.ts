@@ -26,6 +26,7 @@ export class KeptText {
   readonly #limits: Runaway | null;
   readonly #whole = createHash('sha256');
   #kept = 0;
+  #isCut = false;
   #bytes = 0;
   /** the last that came, and the units at which it was looked at */
   #end = '';
@@ -38,7 +39,9 @@ export class KeptText {
   /** Whether there is room for a piece that is no text of the answer, such as arguments of a tool. */
   takes(piece: string): boolean {
     this.units += piece.length;
-    return this.holds(piece.length);
+    const isKept = this.holds(piece.length);
+    if (!isKept) this.#isCut = true;
+    return isKept;
   }
 
   /** … and for what was said before anything of it came. */
@@ -61,10 +64,10 @@ export class KeptText {
     return isKept;
   }
 
-  /** Of what was too long to be kept; null where all was. Once. */
+  /** Of what was too long to be kept; null where all was. */
   rest(): WholeAnswer | null {
-    if (this.units <= this.#kept) return null;
-    const sha256 = this.#whole.digest('hex').slice(0, 16);
+    if (!this.#isCut) return null;
+    const sha256 = this.#whole.copy().digest('hex').slice(0, 16);
     return { characters: this.units, bytes: this.#bytes, sha256 };
   }
 }

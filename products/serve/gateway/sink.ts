@@ -108,7 +108,11 @@ export class Sink implements ReplySink {
       if (error !== null) return `the stream ended with an error: ${error}`;
       if (!isFinished) return 'the stream ended before the model said that it had finished';
     }
-    return this.#record.answer(this.#cut);
+    try {
+      return this.#record.answer(this.#cut);
+    } catch {
+      return 'the stream nests too deep to be put on record';
+    }
   }
 
   /** What the client of a stream that is cut off is told last. */

@@ -1,0 +1,109 @@
+/** Paths that write nothing (score, rerank, classify, pooling, tokenize): through the gateway, in batches and by fw batch. */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { promptIn } from '../../engine/core/item/dialects.ts';
+import { unansweredIn } from '../../engine/core/item/response.ts';
+import { folder, shell } from '../fw.ts';
+import { begin, linesIn, reached } from './batching.ts';
+import { MODEL, served, simulated } from './serving.ts';
+
+// biome-ignore format: a row a line
+const ROWS: [path: string, body: object, list: string, entries: number][] = [
+  ['/v1/score', { text_1: 'a red house', text_2: ['a house', 'stocks'] }, 'data', 2],
+  ['/score', { queries: 'a', documents: 'b' }, 'data', 1],
+  ['/v1/rerank', { query: 'red house', documents: ['stocks', 'a red house'] }, 'results', 2],
+  ['/v2/rerank', { query: 'red house', documents: ['stocks', 'a house'], top_n: 1 }, 'results', 1],
+  ['/rerank', { query: 'red house', documents: ['stocks'] }, 'results', 1],
+  ['/v1/classify', { input: ['one', 'two'] }, 'data', 2],
+  ['/classify', { input: 'one' }, 'data', 1],
+  ['/pooling', { messages: [{ role: 'user', content: 'one' }] }, 'data', 1],
+  ['/tokenize', { prompt: 'twelve letter' }, 'tokens', 4],
+];
+
+type Answer = Record<string, unknown[]> & { usage?: Record<string, number> };
+
+test('the gateway passes them on, their answers as they came', async () => {
+  const { url } = await simulated();
+  const { url: served_ } = await served({ endpoints: [url] });
+  const post = async (root: string, path: string, body: object) => {
+    const headers = { 'content-type': 'application/json', 'x-request-id': 'same' };
+    const said = await fetch(root + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    return { status: said.status, body: (await said.json()) as Answer };
+  };
+  for (const [path, more, list, entries] of ROWS) {
+    const body = { model: MODEL, ...more };
+    const { status, body: answer } = await post(served_, path, body);
+    expect([path, status, answer[list]?.length]).toEqual([path, 200, entries]);
+    const direct = await post(url.replace(/\/v1$/, ''), path, body);
+    expect(answer[list]).toEqual(direct.body[list]);
+  }
+  const wrong = await post(served_, '/v1/score', { model: MODEL, text_1: 'a' });
+  expect([wrong.status, JSON.stringify(wrong.body)]).toEqual([
+    400,
+    expect.stringContaining('Field required'),
+  ]);
+});
+
+test('a batch of scores and one of ranks, with their tokens', async () => {
+  const { client } = await served();
+  const openai = client();
+  for (const [endpoint, body] of [ROWS[0], ROWS[2]] as typeof ROWS) {
+    const lines = ['a', 'b'].map(id =>
+      JSON.stringify({ custom_id: id, method: 'POST', url: endpoint, body: { model: MODEL, ...body } }),
+    );
+    const made = await begin(openai, `${lines.join('\n')}\n`, { endpoint: endpoint as '/v1/embeddings' });
+    const { output_file_id, request_counts, usage } = await reached(openai, made.id);
+    expect(request_counts).toMatchObject({ total: 2, completed: 2, failed: 0 });
+    const said = (await linesIn(openai, output_file_id)).map(
+      ({ response }) => response?.body as unknown as Answer,
+    );
+    expect(said.map(answer => (answer.data ?? answer.results)?.length)).toEqual([2, 2]);
+    const tokens = said.reduce((sum, answer) => sum + (answer.usage?.prompt_tokens ?? 0), 0);
+    expect(tokens).toBeGreaterThan(0);
+    expect([usage?.input_tokens, usage?.output_tokens]).toEqual([tokens, 0]);
+  }
+});
+
+test('fw batch asks them all, and its account has their tokens', async () => {
+  const { url } = await simulated();
+  const cwd = folder();
+  const lines = ROWS.map(([path, body], at) =>
+    JSON.stringify({ custom_id: `${at}`, method: 'POST', url: path, body: { model: MODEL, ...body } }),
+  );
+  writeFileSync(join(cwd, 'in.jsonl'), `${lines.join('\n')}\n`);
+  const { code, stderr } = await shell(`fw batch -i in.jsonl -o out.jsonl --endpoint ${url}`, { cwd });
+  expect([code, stderr]).toEqual([
+    0,
+    expect.stringMatching(/ 0 failed · 9 calls · tokens [1-9]\d* in, 0 out /),
+  ]);
+  const out = readFileSync(join(cwd, 'out.jsonl'), 'utf8').trim().split('\n');
+  for (const [at, line] of out.entries()) {
+    const [path, , list, entries] = ROWS[at] as (typeof ROWS)[number];
+    const { response, error } = JSON.parse(line);
+    expect([path, error, response.body[list]?.length]).toEqual([path, null, entries]);
+  }
+});
+
+test('an answer without its numbers is none', () => {
+  const trouble = (body: object) =>
+    unansweredIn({ custom_id: 'a', response: { status_code: 200, body }, error: null })?.message;
+  for (const [body, words] of [
+    [{ data: [{ index: 0, object: 'score', score: null }] }, 'a score that is none'],
+    [{ results: [{ index: 0, relevance_score: null }] }, 'a rank without a score'],
+    [{ data: [{ index: 0, label: 'a', probs: [] }] }, 'a class without chances'],
+    [{ data: [{ index: 0, object: 'pooling', data: [] }] }, 'a pooled vector without numbers'],
+    [{ data: [{ index: 0, embedding: null }] }, 'an embedding without numbers'],
+    [{ scores: [] }, 'scores without an entry'],
+    [{ results: [] }, 'results without an entry'],
+  ] as const)
+    expect(trouble(body)).toContain(words);
+  expect(trouble({ data: [{ score: 0 }] })).toBeUndefined();
+  expect(trouble({ results: [{ index: 0, relevance_score: 0 }] })).toBeUndefined();
+});
+
+test('tokens of a rank of which the server says no more than how many there were', () => {
+  expect(promptIn({ total_tokens: 56 })).toBe(56);
+  expect(promptIn({ prompt_tokens: 5, total_tokens: 5 })).toBe(5);
+  expect(promptIn({ completion_tokens: 3, total_tokens: 8 })).toBe(0);
+});
