@@ -243,9 +243,10 @@ const WHOLES: [string, (socket: Socket) => void, number[]][] = [
   ['a page', sending('200 OK', '<script>alert(1)</script>', 'content-type: text/html'), [502]],
   ['a gzip bomb', sending('200 OK', gzipSync(Buffer.alloc(1 << 27)), 'content-encoding: gzip'), [502]],
   ['5 MiB', sending('200 OK', `{"a":"${'x'.repeat(5 << 20)}"}`), [502]],
-  ['an answer without an end', endless(head(...CHUNKED), chunk('x'.repeat(KiB64))), [502]],
-  ['blanks without an end', endless(head(...CHUNKED), chunk(' '.repeat(KiB64))), [502]],
-  ['one byte a chunk without an end', endless(head(...CHUNKED), '1\r\na\r\n'.repeat(1000)), [502]],
+  // bytes without an end are given up by their number, or on a slow machine by the time that they take
+  ['an answer without an end', endless(head(...CHUNKED), chunk('x'.repeat(KiB64))), [502, 504]],
+  ['blanks without an end', endless(head(...CHUNKED), chunk(' '.repeat(KiB64))), [502, 504]],
+  ['one byte a chunk without an end', endless(head(...CHUNKED), '1\r\na\r\n'.repeat(1000)), [502, 504]],
   ['a million lists', sending('200 OK', `[${'[],'.repeat(1_000_000)}0]`), [502]],
   ['100,000 levels', sending('200 OK', '['.repeat(100_000)), [502]],
   ['UTF-8 that is broken', sending('200 OK', Buffer.from([0x7b, 0xff, 0xfe, 0x7d])), [502]],
