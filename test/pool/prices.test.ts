@@ -459,4 +459,10 @@ test('what cannot be bounded is refused before anything is asked', async () => {
     expect([more, code]).toEqual([more, 64]);
     expect(stderr).toContain(words);
   }
+  writeFileSync(join(at, 'p.yaml'), 'stages:\n  - chain: {}\noutput: out.ndjson\n');
+  const moved = await fw('fw run p.yaml in.ndjson --redis redis://127.0.0.1:9 --max-cost 1', { cwd: at });
+  expect([moved.code, moved.stderr]).toEqual([
+    64,
+    expect.stringContaining('expected chain without max-cost'),
+  ]);
 });
