@@ -132,7 +132,7 @@ test.each([link, device, pipe].map(plant => [plant.name, plant] as const))(
     const { data, isUntouched } = planted('output', plant);
     const out = linesInto(
       { output: join(data, 'output'), error: join(data, 'error') },
-      newTally(),
+      { tally: newTally(), isFresh: () => false },
       () => null,
       () => {},
     );

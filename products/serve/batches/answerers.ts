@@ -46,6 +46,8 @@ export interface AnsweringOptions {
   ending(): Ending | null;
   /** told when its key has used its tokens of the day */
   onSpent(): void;
+  /** told the id of each line whose answer was asked for now, and is on no record of before */
+  onFresh(id: string): void;
   /** its part of all places of the pool, where every batch has requests: 1 of one that is alone */
   share(): number;
   /** … and beside other batches of its owner, as it is at the moment */
@@ -163,7 +165,7 @@ function answeredHere(
   options: AnsweringOptions,
   { pool, access, journal, metrics }: AnswererParts,
 ): Answering {
-  const { record, folder, input, maxLine, grace, ending, onSpent, share, weight } = options;
+  const { record, folder, input, maxLine, grace, ending, onSpent, onFresh, share, weight } = options;
   const budget = lineBudget(record, access, onSpent);
   let isStopped = false;
   let part: EndpointPool | undefined;
@@ -227,7 +229,10 @@ function answeredHere(
     const release = isKnown ? null : await budget.begin(asked, own.maxModelLength, () => isStopped);
     try {
       const answer = await own.call(asked);
-      if (!answer.replayed) budget.charge(answer.usage.prompt + answer.usage.completion);
+      if (!answer.replayed) {
+        budget.charge(answer.usage.prompt + answer.usage.completion);
+        onFresh(asked.item);
+      }
       return answer;
     } finally {
       release?.();

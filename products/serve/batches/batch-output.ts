@@ -62,13 +62,30 @@ export interface Tally {
   counts: Omit<Counts, 'total'>;
   usage: BatchUsage;
   failures: FailureGroup[];
+  /** of these, lines that were asked in this run, and are on no record of before */
+  fresh: { completed: number; usage: BatchUsage };
 }
 
 export const newTally = (): Tally => ({
   counts: { completed: 0, failed: 0 },
   usage: { input: 0, cached: 0, output: 0, reasoning: 0 },
   failures: [],
+  fresh: { completed: 0, usage: { input: 0, cached: 0, output: 0, reasoning: 0 } },
 });
+
+/** What has come back where so much had before: what is on record comes by when its turn is, which may take a while. */
+export function onTop({ counts, usage }: Progress, { fresh }: Tally): Progress {
+  const { input, cached, output, reasoning } = fresh.usage;
+  return {
+    counts: { completed: counts.completed + fresh.completed, failed: counts.failed },
+    usage: {
+      input: usage.input + input,
+      cached: usage.cached + cached,
+      output: usage.output + output,
+      reasoning: usage.reasoning + reasoning,
+    },
+  };
+}
 
 export type Progress = Pick<Tally, 'counts' | 'usage'> & Partial<Pick<Tally, 'failures'>>;
 
@@ -76,30 +93,34 @@ export type Progress = Pick<Tally, 'counts' | 'usage'> & Partial<Pick<Tally, 'fa
  * With what has come back. A batch that is run again counts from its beginning, and nobody is to see it fall back: lines
  * that have an answer keep it, and one that failed may have an answer this time.
  */
-export function withTally<R extends Tally & { counts: Counts }>(
-  record: R,
-  { counts, usage, failures }: Progress,
-): R {
+export function withTally<R extends BatchRecord>(record: R, { counts, usage, failures }: Progress): R {
   const { total, completed, failed } = record.counts;
   const isAhead = counts.completed + counts.failed >= completed + failed;
-  const most = Math.max(completed, counts.completed);
+  const most = Math.min(total, Math.max(completed, counts.completed));
   return {
     ...record,
     counts: { total, completed: most, failed: Math.min(isAhead ? counts.failed : failed, total - most) },
     failures: isAhead && failures !== undefined ? failures : record.failures,
-    usage: usage.input >= record.usage.input ? usage : record.usage,
+    usage: mostOf(record.usage, usage),
   };
 }
+
+const mostOf = (one: BatchUsage, other: BatchUsage): BatchUsage => ({
+  input: Math.max(one.input, other.input),
+  cached: Math.max(one.cached, other.cached),
+  output: Math.max(one.output, other.output),
+  reasoning: Math.max(one.reasoning, other.reasoning),
+});
 
 export const pathsIn = (folder: string): { output: string; error: string } => ({
   output: join(folder, 'output.jsonl'),
   error: join(folder, 'error.jsonl'),
 });
 
-/** Counts into `tally`; `ending` is asked for each line that was not. Both files are on disk when `end` resolves. */
+/** Counts into `tally`, and what is `isFresh` into its `fresh` too; `ending` is asked for each line that was not. Both files are on disk when `end` resolves. */
 export function linesInto(
   { output, error: errors }: ReturnType<typeof pathsIn>,
-  tally: Tally,
+  { tally, isFresh }: { tally: Tally; isFresh(id: string): boolean },
   ending: () => Ending | null,
   onBroken: OnBroken,
 ): Output {
@@ -117,6 +138,10 @@ export function linesInto(
       const isGood = !isFailed(item);
       tally.counts[isGood ? 'completed' : 'failed'] += 1;
       noteUsage(tally.usage, item);
+      if (isFresh(String(item.id)) && isGood) {
+        tally.fresh.completed += 1;
+        noteUsage(tally.fresh.usage, item);
+      }
       const error = isGood ? null : errorOf(item, ending());
       if (!isGood) noteFailure(tally.failures, item, error);
       return turns.add(item, (isGood ? GOOD : BAD) + lineOf(item, () => error));
@@ -186,7 +211,7 @@ function noteUsage(usage: BatchUsage, item: Item): void {
     usage.reasoning += reasoning;
     return;
   }
-  usage.input += promptIn(said);
+  usage.input += said.prompt_tokens === undefined ? promptIn(said) : countOf(said, 'prompt_tokens');
   usage.output += countOf(said, 'completion_tokens');
   usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
   usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');

@@ -14,7 +14,15 @@ import type { Names } from '../gateway/served-models.ts';
 import { recalled } from '../small-files.ts';
 import { aliasLines } from './alias-lines.ts';
 import type { Answerers, AnsweringOptions } from './answerers.ts';
-import { type Ending, linesInto, newTally, type Progress, pathsIn, withTally } from './batch-output.ts';
+import {
+  type Ending,
+  linesInto,
+  newTally,
+  onTop,
+  type Progress,
+  pathsIn,
+  withTally,
+} from './batch-output.ts';
 import type { BatchRecord } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
 import type { Forecasts } from './forecasts.ts';
@@ -25,7 +33,7 @@ const PAUSED: Stopper = { name: 'a stop of the server', exit: 143 };
 
 /** Where it has an `ending`, nothing of it is asked from the beginning. */
 export function startRun(
-  options: Omit<AnsweringOptions, 'ending' | 'onSpent'> & { names: Names },
+  options: Omit<AnsweringOptions, 'ending' | 'onSpent' | 'onFresh'> & { names: Names },
   answerers: Answerers,
   ending: Ending | null,
 ) {
@@ -35,7 +43,12 @@ export function startRun(
   let late: NodeJS.Timeout | undefined;
   let isPaused = false;
   let said = '';
-  const answering = answerers.answering({ ...options, ending: () => ending, onSpent: () => end('spent') });
+  /** ids of lines that are on their way out */
+  const fresh = new Set<string>();
+  const answering = answerers.answering({
+    ...options,
+    ...{ ending: () => ending, onSpent: () => end('spent'), onFresh: id => void fresh.add(id) },
+  });
 
   const ended = run({
     label: record.id,
@@ -50,7 +63,8 @@ export function startRun(
     toNext: false,
     ledger: false,
     openPool: async asked => answering.openPool(asked),
-    output: onBroken => linesInto(pathsIn(folder), tally, () => ending, onBroken),
+    output: onBroken =>
+      linesInto(pathsIn(folder), { tally, isFresh: id => fresh.delete(id) }, () => ending, onBroken),
     say(message) {
       said = message;
     },
@@ -81,7 +95,9 @@ export function startRun(
   }
 
   return {
-    /** what has come back so far */
+    /** with what has come back so far, over what had come back before it */
+    onto: (seen: BatchRecord): BatchRecord => withTally(withTally(seen, onTop(record, tally)), tally),
+    /** what has come back of it alone */
     tally,
     get ending(): Ending | null {
       return ending;

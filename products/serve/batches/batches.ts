@@ -12,7 +12,7 @@ import { following, type Names, namesOf } from '../gateway/served-models.ts';
 import type { Parts } from '../server-context.ts';
 import { Answerers } from './answerers.ts';
 import { tellForecast, tellResumed } from './batch-news.ts';
-import { areWhole, outputsIn, placeOutputs, withTally } from './batch-output.ts';
+import { areWhole, outputsIn, placeOutputs } from './batch-output.ts';
 import { type BatchRun, Shown, startRun, Turns } from './batch-run.ts';
 import { type BatchRecord, expiresAt, isFinal, moved, type Outputs } from './batch-state.ts';
 import type { BatchStore } from './batch-store.ts';
@@ -93,8 +93,8 @@ export class Batches {
 
   /** … and with what nobody has seen yet */
   #now(record: BatchRecord): BatchRecord {
-    const tally = this.#turns.running.get(record.id)?.tally;
-    return tally === undefined ? this.seen(record) : withTally(this.seen(record), tally);
+    const seen = this.seen(record);
+    return this.#turns.running.get(record.id)?.onto(seen) ?? seen;
   }
 
   /** Takes a new batch, which is then on disk. */
@@ -203,7 +203,7 @@ export class Batches {
     if (ending === null && !(this.#answerers.mayBegin(record) && turns.hasTurn(record))) return false;
     const folder = store.folderOf(id);
     const options = {
-      ...{ record, folder, input: store.inputOf(id), grace: settings.grace },
+      ...{ record: this.seen(record), folder, input: store.inputOf(id), grace: settings.grace },
       // each line was found short enough when it was validated, whatever the limit is by now
       maxLine: Math.max(
         settings.limits.line,
