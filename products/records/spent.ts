@@ -7,7 +7,7 @@
  * The first line of a ledger counts, and from then on its files do not: whatever is killed in between, each call counts once.
  * No .ndjson, which is what the files of a ledger are called.
  */
-import { closeSync, fsyncSync, openSync, statSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, statSync, writeSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { parsed } from '../../engine/asking/ledger/read-ledger.ts';
 import { OWNER_ONLY, readKept, syncFolder } from '../../engine/core/files/durable.ts';
@@ -22,10 +22,10 @@ export interface Removed {
   sums: Alike[];
 }
 
-/** Those of a server's folder; none where it has no such file. What is no line of it, such as a torn end, says nothing. */
+/** Those of a server's folder; none where it has no such file, or where a ledger is one file. What is no line of it, such as a torn end, says nothing. */
 export function removedIn(folder: string): Removed[] {
   const path = join(folder, NAME);
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true) return [];
+  if (!existsSync(path)) return [];
   const byLedger = new Map<string, Removed>();
   for (const line of readKept(path).toString().split('\n')) {
     const { ledger, sums } = parsed(line) ?? {};
