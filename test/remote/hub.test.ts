@@ -48,7 +48,7 @@ function bytesWithRanges(cut?: number): Answer {
 }
 
 async function whole(path: string, env: Record<string, string> = {}): Promise<Buffer> {
-  const asking = { ...newAsking({ HOME: '/nowhere', ...env }), wait: async () => {}, stall: 2000 };
+  const asking = { ...newAsking({ HOME: '/nowhere', ...env }), wait: async () => {} };
   const flow = openRemote(path, asking).flow();
   const pieces: Buffer[] = [];
   for (let block = await flow.block(null); block !== null; block = await flow.block(null)) pieces.push(block);

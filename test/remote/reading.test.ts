@@ -8,6 +8,7 @@ import { awsSettings } from '../../engine/core/remote/aws-settings.ts';
 import { newAsking } from '../../engine/core/remote/exchange.ts';
 import { expandRemote, fits } from '../../engine/core/remote/listing.ts';
 import { openRemote } from '../../engine/core/remote/reading.ts';
+import { sizeOfPart } from '../../engine/core/remote/upload.ts';
 import { folder } from '../fw.ts';
 import { KEYS, REGION, type Stub, signatureOf, stubS3 } from './stub-s3.ts';
 
@@ -29,11 +30,15 @@ beforeEach(() => void waits.splice(0));
 /** Waits are counted and not waited for. */
 function asking(env: Record<string, string | undefined> = {}) {
   const wait = async (ms: number): Promise<void> => void waits.push(ms);
-  return { ...newAsking({ HOME: '/nowhere', ...stub.env, ...env } as NodeJS.ProcessEnv), wait, stall: 200 };
+  return { ...newAsking({ HOME: '/nowhere', ...stub.env, ...env } as NodeJS.ProcessEnv), wait };
 }
 
-async function whole(path: string, env?: Record<string, string | undefined>): Promise<Buffer> {
-  const flow = openRemote(path, asking(env)).flow();
+async function whole(
+  path: string,
+  env?: Record<string, string | undefined>,
+  more: { stall?: number } = {},
+): Promise<Buffer> {
+  const flow = openRemote(path, { ...asking(env), ...more }).flow();
   const pieces: Buffer[] = [];
   for (let block = await flow.block(null); block !== null; block = await flow.block(null)) pieces.push(block);
   return Buffer.concat(pieces);
@@ -76,17 +81,31 @@ test('a connection that is cut is taken up where it stopped, under the condition
   expect(Math.max(...waits)).toBeLessThanOrEqual(500);
 });
 
-test('500, 503, silence: tried again, each time after longer; Retry-After is kept', async () => {
+test('500 and 503 are tried again, each time after longer; Retry-After is kept', async () => {
   stub.objects.set('k', Buffer.from('x'));
   const faults: ReturnType<Stub['fault']>[] = [
     { status: 500, code: 'InternalError' },
     { status: 503, code: 'SlowDown', headers: { 'retry-after': '7' } },
-    'silence',
+    { status: 429 },
   ];
   stub.fault = () => faults.shift() ?? null;
   expect((await whole('s3://bucket/k')).toString()).toBe('x');
   expect(waits.map((ms, at) => ms >= 250 * 2 ** at)).toEqual([true, true, true]);
   expect(waits[1]).toBe(7000);
+});
+
+test('a store that falls silent, before its answer or within it, is asked again', async () => {
+  const bytes = randomBytes(300_000);
+  stub.objects.set('k', bytes);
+  let asked = 0;
+  stub.fault = () => {
+    asked += 1;
+    if (asked === 1) return 'silence';
+    return asked === 2 ? { silentAfter: 20_000 } : null;
+  };
+  // a machine that is slow is silent more often: only what comes of it counts
+  expect((await whole('s3://bucket/k', {}, { stall: 300 })).equals(bytes)).toBe(true);
+  expect(waits.length).toBeGreaterThanOrEqual(2);
 });
 
 test('a store that stays down ends it, after eight tries', async () => {
@@ -207,6 +226,13 @@ test('a pattern is the keys that fit it, over pages', async () => {
     "found a folder: s3://bucket/in/; name its files: 's3://bucket/in/*.parquet'",
   );
   await expect(found('a/../b')).rejects.toThrow('without . and ..');
+});
+
+test('ten thousand parts hold 4 TB, and none is larger than S3 takes', () => {
+  const sizes = Array.from({ length: 10_000 }, (_, at) => sizeOfPart(at + 1));
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeGreaterThanOrEqual(4e12);
+  expect(Math.max(...sizes)).toBeLessThanOrEqual(5 * 2 ** 30);
+  expect(sizes.slice(0, 2000).every(size => size === 8 * 2 ** 20)).toBe(true);
 });
 
 test('patterns fit as regular expressions do', () => {

@@ -19,10 +19,11 @@ export interface Asked {
   headers: IncomingMessage['headers'];
 }
 
-/** What happens in place of an answer: a status with a code, the connection cut (after so many bytes of the body), silence. */
+/** What happens in place of an answer: a status with a code, the connection cut, or silence (after so many bytes of the body). */
 export type Fault =
   | { status: number; code?: string; headers?: Record<string, string> }
   | { cutAfter: number }
+  | { silentAfter: number }
   | 'silence'
   | null;
 
@@ -161,6 +162,7 @@ export async function stubS3(): Promise<Stub> {
     if (answer.status >= 400) return refusal(answer.status, String(answer.body));
     response.writeHead(answer.status, { ...answer.headers, 'content-length': answer.body.length });
     if (fault === null) return void response.end(method === 'HEAD' ? '' : answer.body);
+    if ('silentAfter' in fault) return void response.write(answer.body.subarray(0, fault.silentAfter));
     response.write(answer.body.subarray(0, fault.cutAfter), () => response.destroy());
   }
 

@@ -20,7 +20,7 @@ const ON_THE_WAY = 2;
 /** The mark by which a completed upload is known again where the answer to that was lost. */
 const MARK = 'x-amz-meta-fw-upload';
 
-/** 8 MiB up to 16 GiB; then each further thousand is twice as large, so that ten thousand hold 4 TiB. */
+/** 8 MiB up to 16 GB; then each further thousand is twice as large, so that ten thousand hold 4 TB. */
 export const sizeOfPart = (part: number): number =>
   PART * 2 ** Math.max(0, Math.floor((part - 1) / 1000) - 1);
 
