@@ -20,7 +20,13 @@
 import { resolve } from 'node:path';
 import { mergeFiles, mergeInto } from '../engine/audit/merge-files.ts';
 import { refusedResults } from '../engine/audit/verdict.ts';
-import { expandPaths, expectResults, identityOf } from '../engine/core/files/input-files.ts';
+import {
+  expandPaths,
+  expectResults,
+  identityOf,
+  isRemote,
+  notOnDisk,
+} from '../engine/core/files/input-files.ts';
 import { usageError } from '../engine/core/item/failure.ts';
 import { COMMON } from '../engine/flow/join.ts';
 import { refuseTables } from '../engine/flow/looks-like.ts';
@@ -83,6 +89,7 @@ export default stage({
 function twiceIn(files: readonly string[]): string | null {
   const known = new Map<string, string>();
   for (const file of files) {
+    if (isRemote(file)) throw notOnDisk(file);
     const identity = identityOf(file) ?? resolve(file);
     const other = known.get(identity);
     if (other === file) return `${file} twice`;

@@ -2,6 +2,7 @@
  * Options are declared once, as JSON Schema properties; flags, pipeline files, help and types derive from them.
  */
 
+import { isRemote, withoutKeys } from '../core/files/input-files.ts';
 import { usageError } from '../core/item/failure.ts';
 import { nearest } from '../core/item/wording.ts';
 
@@ -100,6 +101,8 @@ function checkedValue(schema: OptionSchema, value: unknown, complain: (message: 
       if (schema.enum && !schema.enum.includes(text)) {
         return complain(`expected one of ${schema.enum.join(', ')}, found ${found()}`);
       }
+      if (isOnDisk(schema) && isRemote(text))
+        return complain(`expected a path on disk, found an address: ${withoutKeys(text)}`);
       return text;
     }
     default: {
@@ -117,6 +120,11 @@ function checkedValue(schema: OptionSchema, value: unknown, complain: (message: 
       return number;
     }
   }
+}
+
+/** What a run is set up by, and folders: no lines that are read one after the other. */
+function isOnDisk({ file, from }: Naming): boolean {
+  return from === 'base' || file === 'read-folder' || file === 'write-folder';
 }
 
 function isScalar(value: unknown): boolean {

@@ -4,6 +4,7 @@ import type { PoolFile, PoolFlags, PoolSettings } from '../asking/endpoints/sett
 import type { Fsync } from '../asking/ledger/writer.ts';
 import type { EndpointPool } from '../asking/pool/part.ts';
 import { version } from '../core/config/package.ts';
+import { isRemote, withoutKeys } from '../core/files/input-files.ts';
 import { descriptors, socketsOf } from '../core/files/process.ts';
 import type { AskedTotals } from '../core/item/account.ts';
 import type { AsksWith } from '../core/item/call.ts';
@@ -145,7 +146,7 @@ export async function makePool(
       fsync: fsyncOf(flags.fsync),
       version: version(),
       label,
-      files: files.map(name => resolve(name)),
+      files: files.map(name => (isRemote(name) ? withoutKeys(name) : resolve(name))),
       asksWith,
       shard: process.env.JOB_COMPLETION_INDEX ?? process.env.SLURM_ARRAY_TASK_ID,
       warn,

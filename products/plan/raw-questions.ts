@@ -2,7 +2,9 @@
 import type { RawRequest } from '../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { badRequest, messagesOf } from '../simulator/chat.ts';
-import type { PromptInput } from '../simulator/tokens.ts';
+import { blockMessages } from '../simulator/messages.ts';
+import { responseMessages } from '../simulator/responses.ts';
+import type { Message, PromptInput } from '../simulator/tokens.ts';
 
 export interface RawQuestion {
   /** each of them is computed: texts, or the tokens themselves */
@@ -19,7 +21,12 @@ export interface RawQuestion {
   isFull: boolean;
 }
 
-const CHAT = '/v1/chat/completions';
+/** What a model is shown, of the bodies of the paths that chat. */
+const CHATS: ReadonlyMap<string, (body: JsonObject) => Message[]> = new Map([
+  ['/v1/chat/completions', ({ messages }: JsonObject) => messagesOf(messages)],
+  ['/v1/responses', responseMessages],
+  ['/v1/messages', blockMessages],
+]);
 const COMPLETIONS = '/v1/completions';
 export const EMBEDDINGS = '/v1/embeddings';
 /** What a completion writes that does not say how much, with OpenAI and vLLM. */
@@ -30,11 +37,12 @@ export function whyUnforeseen(
   { url, body }: RawRequest,
   hasLengths: (url: string) => boolean,
 ): string | undefined {
-  if (url !== CHAT && url !== COMPLETIONS && url !== EMBEDDINGS)
-    return `${url}, whose work a plan does not know`;
-  if (hasMedia(body.messages)) return `${url} with images, sound or video, whose tokens a plan does not know`;
-  if (url !== CHAT || hasLengths(url) || mostIn(body) !== undefined) return undefined;
-  return `${url} without max_tokens, whose answers have any length: --output-tokens or --ledger says it`;
+  const isChat = CHATS.has(url);
+  if (!isChat && url !== COMPLETIONS && url !== EMBEDDINGS) return `${url}, whose work a plan does not know`;
+  if (hasMedia(body.messages) || (isChat && hasMedia(body.input)))
+    return `${url} with images, sound or video, whose tokens a plan does not know`;
+  if (!isChat || hasLengths(url) || mostIn(body) !== undefined) return undefined;
+  return `${url} without ${url === '/v1/responses' ? 'max_output_tokens' : 'max_tokens'}, whose answers have any length: --output-tokens or --ledger says it`;
 }
 
 function hasMedia(messages: unknown): boolean {
@@ -50,8 +58,8 @@ function hasMedia(messages: unknown): boolean {
   });
 }
 
-function mostIn({ max_completion_tokens, max_tokens }: JsonObject): number | undefined {
-  const most = max_completion_tokens ?? max_tokens;
+function mostIn({ max_completion_tokens, max_tokens, max_output_tokens }: JsonObject): number | undefined {
+  const most = max_completion_tokens ?? max_tokens ?? max_output_tokens;
   return typeof most === 'number' && most >= 1 ? Math.floor(most) : undefined;
 }
 
@@ -63,12 +71,13 @@ export function rawQuestionOf(path: string, body: JsonObject): RawQuestion {
     least: typeof least === 'number' ? least : 0,
     isFull: ignore_eos === true,
   };
-  if (path === CHAT) {
+  const shown = CHATS.get(path);
+  if (shown !== undefined) {
     const { tools } = body;
     // templates show a model its tools before all else
     const first =
       Array.isArray(tools) && tools.length > 0 ? [{ role: 'system', content: JSON.stringify(tools) }] : [];
-    const asked = [{ texts: [...first, ...messagesOf(body.messages)] }];
+    const asked = [{ texts: [...first, ...shown(body)] }];
     return { ...all, asked, writes: true, isChat: true, most: mostIn(body) };
   }
   const asked = askedIn(body.prompt ?? body.input);

@@ -47,18 +47,8 @@ export function countOf(body: string, request: Buffer, settings: ChatSettings): 
 }
 
 function askedIn(question: Schema): Asked {
-  const {
-    system,
-    messages: turns,
-    tools,
-    tool_choice: choice,
-    stop_sequences,
-    thinking,
-    output_config,
-  } = question;
-  const messages = messagesIn(turns);
-  if (system !== undefined && system !== null)
-    messages.unshift(...messagesOf([{ role: 'system', content: system }]));
+  const { messages: turns, tools, tool_choice: choice, stop_sequences, thinking, output_config } = question;
+  const messages = blockMessages(question);
   const chat: Schema = {};
   for (const name of SAME) if (question[name] !== undefined) chat[name] = question[name];
   if (stop_sequences !== undefined && stop_sequences !== null) chat.stop = stop_sequences;
@@ -81,6 +71,13 @@ function askedIn(question: Schema): Asked {
 function toolIn(tool: unknown): Tool {
   if (isObject(tool) && typeof tool.name === 'string') return { name: tool.name, schema: tool.input_schema };
   throw badRequest('tools: expected objects with a name and an input_schema.');
+}
+
+/** What a model is shown, of the body of a message. @throws Refusal */
+export function blockMessages({ system, messages }: Schema): Message[] {
+  const turns = messagesIn(messages);
+  if (system === undefined || system === null) return turns;
+  return [...messagesOf([{ role: 'system', content: system }]), ...turns];
 }
 
 function messagesIn(turns: unknown): Message[] {

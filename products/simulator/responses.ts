@@ -48,17 +48,8 @@ export function responseOf(body: string, request: Buffer, settings: ChatSettings
 }
 
 function askedIn(question: Schema): Asked {
-  const {
-    input,
-    instructions,
-    text,
-    tools,
-    tool_choice: choice,
-    max_output_tokens: most,
-    reasoning,
-  } = question;
-  const messages = messagesIn(input);
-  if (typeof instructions === 'string') messages.unshift({ role: 'system', content: instructions });
+  const { input, text, tools, tool_choice: choice, max_output_tokens: most, reasoning } = question;
+  const messages = responseMessages(question);
   const chat: Schema = { max_tokens: most };
   for (const name of SAME) if (question[name] !== undefined) chat[name] = question[name];
   if (isObject(text) && isObject(text.format)) {
@@ -87,6 +78,14 @@ function toolIn(tool: unknown): Tool {
   if (isObject(tool) && tool.type === 'function' && typeof tool.name === 'string')
     return { name: tool.name, schema: tool.parameters };
   throw badRequest('tools: the simulator calls tools of the type "function", which have a name.');
+}
+
+/** What a model is shown, of the body of a response. @throws Refusal */
+export function responseMessages({ input, instructions }: Schema): Message[] {
+  const messages = messagesIn(input);
+  return typeof instructions === 'string'
+    ? [{ role: 'system', content: instructions }, ...messages]
+    : messages;
 }
 
 function messagesIn(input: unknown): Message[] {

@@ -32,6 +32,7 @@ import { responseOf } from './responses.ts';
 import { ADMIN, guard, isUnwell, noRoute, routesOf } from './routes.ts';
 import { schemaCache } from './schemas.ts';
 import { delayBackend, engineBackend } from './timing.ts';
+import { transcriptOf } from './transcripts.ts';
 import { type MetricNames, Metrics } from './vllm-metrics.ts';
 
 export interface SimulatorOptions {
@@ -97,6 +98,7 @@ const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
   ...['/rerank', '/v1/rerank', '/v2/rerank'].map(path => [path, rerankedOf] as const),
   ...['/classify', '/v1/classify'].map(path => [path, classesOf] as const),
   ['/pooling', pooledOf],
+  ['/v1/audio/transcriptions', transcriptOf],
   ['/v1/responses', responseOf],
   ['/v1/messages', messageOf],
   ['/v1/messages/count_tokens', countOf],

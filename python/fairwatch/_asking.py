@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 def answer_of(line: bytes) -> Optional[Answer]:
     """None for the line by which a run says that it ended early: why, it says itself."""
-    item = json.loads(line)
+    item = json.loads(str(line, "utf-8"))  # of bytes it would guess the encoding, each time
     steps = item.get("steps") or []
     values: Dict[str, Any] = {step["agent"]: step.get("output") for step in steps}
     rungs: Dict[str, str] = {step["agent"]: step.get("rung", "unknown") for step in steps}
@@ -98,7 +98,7 @@ class Asked:
         self._is_empty = first is None
         lines = itertools.chain([] if first is None else [first], lines)
         self._progress = Progress(total, progress)
-        self._run = Run(["run", str(path), *flags], lines, env, is_live=total is None)
+        self._run = Run(["run", str(path), *flags], lines, env, is_live=total is None, tell=self._progress.say)
         self._ledger = ledger
         self.stop = self._run.stop
 

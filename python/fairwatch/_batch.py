@@ -56,7 +56,7 @@ class _Batch:
         total = len(requests) if isinstance(requests, (list, tuple)) else None
         self._ledger = ledger
         self._progress = Progress(total, given["progress"])
-        self.run = Run(["batch", *to, *flags(given["options"])], lines, env)
+        self.run = Run(["batch", *to, *flags(given["options"])], lines, env, tell=self._progress.say)
 
     def results(self) -> List[Dict[str, Any]]:
         found: List[Dict[str, Any]] = []

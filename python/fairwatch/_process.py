@@ -19,6 +19,11 @@ from typing import Callable, Iterable, Iterator, Optional, Sequence
 from ._program import command
 from .errors import KINDS, FairwatchError, Stopped
 
+#: the name that a message begins with; the account, after which all is closing words; what Python has words of its own for
+LABEL = re.compile(r"^[\w. -]{1,40}: ")
+ACCOUNT = re.compile(r"^[\w. -]{1,40}: in [\d,]+ = ")
+OWN_PROGRESS = re.compile(r"^[\w. -]{1,40}: (?:asking |[\d,.]+ % of calls|SIG[A-Z]+: |stopped by )")
+
 log = logging.getLogger("fairwatch")
 
 #: bytes that are written at once
@@ -62,7 +67,14 @@ class Feed:
 class Process:
     """The program with `arguments`; iterate over its lines, then `wait`."""
 
-    def __init__(self, arguments: Sequence[str], feed: Optional[Feed] = None, env: Optional[dict] = None) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        feed: Optional[Feed] = None,
+        env: Optional[dict] = None,
+        tell: Callable[[str], None] = lambda _message: None,
+    ) -> None:
+        self._tell = tell
         watched, held = os.pipe() if os.name == "posix" else (None, None)
         self._held = held
         try:
@@ -93,10 +105,19 @@ class Process:
         return thread
 
     def _listen(self) -> None:
+        message = ""  # held back until the next one: the last may be why it ends, which is raised
+        is_closing = False
         for line in self._process.stderr:  # type: ignore[union-attr]
             text = line.decode("utf-8", "replace").rstrip("\n")
             self.said.append(text)
             log.info("%s", text)
+            if text.startswith(" "):
+                message += f"\n{text}"
+                continue
+            if message and not is_closing and not OWN_PROGRESS.search(message):
+                self._tell(f"fairwatch: {LABEL.sub('', message)}")
+            is_closing = is_closing or ACCOUNT.search(text) is not None
+            message = text
 
     def _write(self) -> None:
         stdin = self._process.stdin
@@ -172,12 +193,12 @@ class Process:
             words.insert(0, text)
             if not text.startswith(" "):
                 break
-        return re.sub(r"^[\w. -]{1,40}: ", "", "\n".join(words)) or "no message"
+        return LABEL.sub("", "\n".join(words)) or "no message"
 
     def account(self) -> str:
         """Its calls and tokens, as it counts them at its end; empty where it has not come to that."""
         for text in reversed(self.said):
-            found = re.search(r": in [\d,]+ = [^=]*? · ([\d,]+ calls?\b.*?)(?: · [\d.]+ s)?$", text)
+            found = re.search(r" · ([\d,]+ calls?\b.*?)(?: · [\d.,]+ s)?$", text) if ACCOUNT.search(text) else None
             if found:
                 return found[1]
         return ""
@@ -195,8 +216,14 @@ class Run:
     """Lines through the program, as often as it has to be started: a context manager, and an iterator of lines."""
 
     def __init__(
-        self, arguments: Sequence[str], lines: Iterable[bytes], env: Optional[dict] = None, is_live: bool = False
+        self,
+        arguments: Sequence[str],
+        lines: Iterable[bytes],
+        env: Optional[dict] = None,
+        is_live: bool = False,
+        tell: Callable[[str], None] = lambda _message: None,
     ) -> None:
+        self._tell = tell
         self._arguments = list(arguments)
         self._feed = Feed(lines, is_live)
         self._env = env
@@ -227,7 +254,7 @@ class Run:
     def __iter__(self) -> Iterator[bytes]:
         deadline: Optional[float] = None
         while True:
-            process = self._process = Process(self._arguments, self._feed, self._env)
+            process = self._process = Process(self._arguments, self._feed, self._env, self._tell)
             if self._is_stopped:
                 process.signal()
             for line in process:

@@ -156,11 +156,14 @@ def plain(value: Any) -> Any:
     raise TypeError(f"expected a value that JSON can write, found {type(value).__name__}")
 
 
+# made once: json.dumps would make one for each row
+_written = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=plain, separators=(",", ":")).encode
+
+
 def json_line(row: Any, position: int) -> bytes:
     """Raises ValueError that names the row where JSON cannot hold it."""
     try:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=plain, separators=(",", ":"))
-        return text.encode("utf-8") + b"\n"
+        return _written(row).encode("utf-8") + b"\n"
     except (TypeError, ValueError) as error:
         raise ValueError(f"row {position}{_where(row)}: {error}") from error
 
@@ -169,7 +172,7 @@ def _where(row: Any) -> str:
     """The first column that JSON cannot hold."""
     for name, value in row.items() if isinstance(row, dict) else ():
         try:
-            json.dumps({name: value}, ensure_ascii=False, allow_nan=False, default=plain).encode("utf-8")
+            _written({name: value}).encode("utf-8")
         except (TypeError, ValueError):
             return f", column {name!r}"
     return ""

@@ -35,11 +35,13 @@ def test_rows_keep_their_order_and_get_columns(server, reviews):
         assert (row["answer_rung"], row["answer_failure"]) == ("clean", None)
 
 
-def test_the_same_call_asks_nothing_again_even_without_a_server(server, reviews):
+def test_the_same_call_asks_nothing_again_even_without_a_server(server, reviews, capsys):
     first = fw.map(reviews, prompt=ASK, choice=["good", "bad"], endpoints=server, model="simulated-3b", progress=False)
     gone = "http://127.0.0.1:9/v1"
-    again = fw.map(reviews, prompt=ASK, choice=["good", "bad"], endpoints=gone, model="simulated-3b", progress=False)
+    again = fw.map(reviews, prompt=ASK, choice=["good", "bad"], endpoints=gone, model="simulated-3b")
     assert again == first
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3 and said[1].startswith("fairwatch: continuing with the 3 answers on record: ")
     assert len(answers_on_record()) == len(reviews)
 
 

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { rawQuestionOf, whyUnforeseen } from '../../products/plan/raw-questions.ts';
 import { type Simulator, startSimulator } from '../../products/simulator/simulator.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
@@ -188,4 +189,20 @@ test('equal requests that are asked once are planned once', async () => {
   const file = fileOf(times(30, chat({ model: 'm', max_tokens: 4, temperature: 0 })));
   expect((await plan(file)).table[0]).toMatchObject({ calls: 30 });
   expect((await plan(file, '--set request.once=true')).table[0]).toMatchObject({ calls: 1, failed: 0 });
+});
+
+test('responses and messages are planned as the chats that they are', () => {
+  const turn = { role: 'user', content: 'x' };
+  const chat = { messages: [{ role: 'system', content: 'S' }, turn], max_tokens: 5 };
+  const asked = rawQuestionOf('/v1/chat/completions', chat);
+  const response = { instructions: 'S', input: [turn], max_output_tokens: 5 };
+  expect(rawQuestionOf('/v1/responses', response)).toEqual(asked);
+  expect(rawQuestionOf('/v1/messages', { system: 'S', messages: [turn], max_tokens: 5 })).toEqual(asked);
+  const why = (url: string, body: object) =>
+    whyUnforeseen({ method: 'POST', url, body: { ...body } }, () => false);
+  expect(why('/v1/responses', response)).toBeUndefined();
+  expect(why('/v1/responses', { input: 'x' })).toMatch(/without max_output_tokens/);
+  expect(why('/v1/responses', { input: [{ role: 'user', content: [{ type: 'input_image' }] }] })).toMatch(
+    /images/,
+  );
 });

@@ -20,7 +20,7 @@ import { openLedger } from '../../engine/asking/ledger/ledger.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import { Fatal } from '../../engine/core/item/failure.ts';
 import { boundsOf } from '../../engine/running/bounds.ts';
-import { runs } from '../all.ts';
+import { runs, slow } from '../all.ts';
 import { between, pick, type Random, randomFrom } from '../crash/random.ts';
 import { folder, ROOT, shell } from '../fw.ts';
 import { fw } from '../here.ts';
@@ -382,6 +382,68 @@ test('a run that is killed and started again counts what it paid before; its exi
   const cost = await fw('fw ledger cost --ledger ledger --by endpoint --pool pool.yaml --json', { cwd: at });
   expect(JSON.parse(cost.stdout).total).toMatchObject({ answers: 40, in: 4_000, out: 4_000, cost: 0.008 });
 });
+
+slow(
+  'killed at random again and again: what the server has said is within the bound and what was in flight at each kill',
+  { timeout: 600_000 },
+  async () => {
+    console.log(`kills, from SEED=${SEED}`);
+    for (let seed = SEED; seed < SEED + 5; seed++) {
+      const random = randomFrom(seed);
+      const at = folder();
+      let [answered, due] = [0, Number.POSITIVE_INFINITY];
+      let kill = (): void => {};
+      const { url } = await serve(ask => {
+        if (ask.n >= due) kill();
+        answered += 1;
+        ask.answer('yes', usage(20, 100)); // as much as is reserved
+      });
+      const calls = between(random, 20, 60);
+      const [most, limit] = [between(random, 5, calls), between(random, 1, 8)];
+      const line = (n: number) => ({
+        custom_id: `${n}`,
+        method: 'POST',
+        url: '/v1/chat/completions',
+        body: { model: 'm', messages: [{ role: 'user', content: `${n}` }], max_tokens: 100 },
+      });
+      const lines = Array.from({ length: calls }, (_, n) => `${JSON.stringify(line(n))}\n`);
+      writeFileSync(join(at, 'in.jsonl'), lines.join(''));
+      writeFileSync(
+        join(at, 'pool.yaml'),
+        `endpoints:\n  - { url: "${url}", price: 0/1, limit: ${limit} }\n`,
+      );
+      const bound = ['--max-cost', String(most / 10_000), '--fsync', 'always'];
+      const args = [
+        'batch',
+        '-i',
+        'in.jsonl',
+        '-o',
+        'out.jsonl',
+        '--pool',
+        'pool.yaml',
+        '--ledger',
+        'ledger',
+        ...bound,
+      ];
+      let kills = 0;
+      for (let n = between(random, 1, 3); n >= 0; n--) {
+        due = n === 0 ? Number.POSITIVE_INFINITY : answered + between(random, 1, most);
+        const child = spawn(process.execPath, [join(ROOT, 'dist/bin/fw.js'), ...args], {
+          cwd: at,
+          stdio: 'ignore',
+        });
+        kill = () => void child.kill('SIGKILL');
+        const [code, signal] = await once(child, 'close');
+        if (signal === 'SIGKILL') kills += 1;
+        const told = `SEED=${seed}: ${answered} of ${most}, ${kills} kills, limit ${limit}, exit ${code}`;
+        // a kill loses what is in flight, and answers that are not written yet, whose places others have by then
+        expect(answered, told).toBeLessThanOrEqual(most + kills * 2 * limit);
+        if (signal === null) expect([0, 65], told).toContain(code);
+        if (code === 65) expect(answered, told).toBeGreaterThanOrEqual(most);
+      }
+    }
+  },
+);
 
 test('what cannot be bounded is refused before anything is asked', async () => {
   const at = folder();

@@ -2,6 +2,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parquetWriteBuffer } from 'hyparquet-writer';
@@ -190,15 +192,24 @@ test('a batch from the store to the store, killed when all was asked: the next r
   stub.fault = () => null;
   const again = await fw(command, { cwd, env });
   expect([again.code, again.stderr]).toEqual([0, expect.stringMatching(/3 replayed/)]);
-  writeFileSync(join(cwd, 'in.jsonl'), stub.objects.get('in.jsonl') as Buffer);
-  await fw(`fw batch -i in.jsonl -o out.jsonl --endpoint ${url}`, { cwd, env });
+  // the same from a signed link; no key is left anywhere
+  const web = createServer((_request, response) =>
+    response.writeHead(200, { etag: '"1"' }).end(stub.objects.get('in.jsonl')),
+  );
+  await new Promise<void>(resolve => web.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void web.close());
+  const { port } = web.address() as AddressInfo;
+  const link = `http://user:pw123@127.0.0.1:${port}/in.jsonl?X-Amz-Signature=s3cr3t`;
+  const linked = await fw(`fw batch -i '${link}' -o out.jsonl --endpoint ${url}`, { cwd, env });
+  expect([linked.code, linked.stderr]).toEqual([0, expect.not.stringMatching(/s3cr3t|pw123/)]);
   expect(stub.objects.get('out.jsonl')?.toString()).toBe(readFileSync(join(cwd, 'out.jsonl'), 'utf8'));
-  const noLedger = await fw(`${command} --ledger s3://bucket/ledger`, { cwd, env });
+  const noLedger = await fw(command, { cwd, env: { ...env, FW_LEDGER: 's3://bucket/ledger' } });
   expect([noLedger.code, noLedger.stderr]).toEqual([
     64,
     expect.stringContaining('--ledger: expected a folder on disk'),
   ]);
-  const ledger = await shell('grep -rl -e AKIDSTUB -e secret . || true', { cwd });
+  expect(stub.uploads.size).toBe(1); // that of the one that was killed
+  const ledger = await shell('grep -rl -e AKIDSTUB -e secret -e s3cr3t -e pw123 . || true', { cwd });
   expect(ledger.stdout).toBe('');
 });
 
@@ -224,7 +235,7 @@ test('stopped, it takes its parts back, and the same command goes on', async () 
   expect([stub.objects.has('out/all.ndjson'), stub.uploads.size]).toEqual([false, 0]);
 });
 
-const SIZE = runs(12, 100, 'MIB') * MIB;
+const SIZE = runs(12, 40, 'MIB') * MIB;
 
 /** Killed while the request of that number is at the store: before it has done it, and behind it. */
 test('killed at every part, it leaves no object; the next run writes the same bytes', async () => {

@@ -98,6 +98,13 @@ test('each kind of answer is text', () => {
     '"id": 1',
   );
   expect(seenIn(answered({ data: [{ embedding: [1, 2, 3] }] })).answers).toEqual(['3 numbers: 1, 2, 3, …']);
+  const message = { type: 'message', content: [{ type: 'text', text: 'Yes.' }], stop_reason: 'end_turn' };
+  const usage = { input_tokens: 3, output_tokens: 2 };
+  expect(seenIn(answered({ ...message, model: 'm', usage }))).toMatchObject({
+    ...{ answers: ['Yes.'], facts: ['m', '3 tokens in', '2 out', 'ended by end_turn'] },
+  });
+  const output = [{ type: 'message', content: [{ type: 'output_text', text: 'No.' }] }];
+  expect(seenIn(answered({ object: 'response', status: 'completed', output })).answers).toEqual(['No.']);
   expect(seenIn(answered({ other: true })).answers[0]).toContain('"other": true');
   expect(
     seenIn({ custom_id: 'b', response: null, error: { code: 'timeout', message: 'late' } }),

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { formOf, whyNoForm } from '../../engine/asking/endpoints/form-body.ts';
 import { promptIn } from '../../engine/core/item/dialects.ts';
 import { unansweredIn } from '../../engine/core/item/response.ts';
 import { folder, shell } from '../fw.ts';
@@ -20,6 +21,14 @@ const ROWS: [path: string, body: object, list: string, entries: number][] = [
   ['/pooling', { messages: [{ role: 'user', content: 'one' }] }, 'data', 1],
   ['/tokenize', { prompt: 'twelve letter' }, 'tokens', 4],
 ];
+
+/** Audio as a line has it. */
+const AUDIO = Buffer.from([0x52, 0x49, 0x46, 0x46, 0, 255, 13, 10, 45, 45, 1]);
+const HEARD = {
+  language: 'en',
+  temperature: 0,
+  file_url: `data:audio/x-wav;base64,${AUDIO.toString('base64')}`,
+};
 
 type Answer = Record<string, unknown[]> & { usage?: Record<string, number> };
 
@@ -83,6 +92,61 @@ test('fw batch asks them all, and its account has their tokens', async () => {
     const { response, error } = JSON.parse(line);
     expect([path, error, response.body[list]?.length]).toEqual([path, null, entries]);
   }
+});
+
+test('audio goes out as a form, with its bytes as they are, and comes back as JSON', async () => {
+  const { url } = await simulated();
+  const cwd = folder();
+  const line = (id: string, body: object) =>
+    JSON.stringify({ custom_id: id, method: 'POST', url: '/v1/audio/transcriptions', body });
+  const lines = [
+    line('a', { model: MODEL, ...HEARD }),
+    line('b', { model: MODEL, ...HEARD, response_format: 'srt' }),
+    line('c', { model: MODEL, file_url: 'https://example.com/a.wav' }),
+  ];
+  writeFileSync(join(cwd, 'in.jsonl'), `${lines.join('\n')}\n`);
+  const run = () => shell(`fw batch -i in.jsonl -o out.jsonl --ledger kept --endpoint ${url}`, { cwd });
+  expect((await run()).stderr).toContain('1 clean');
+  const out = readFileSync(join(cwd, 'out.jsonl'), 'utf8').trim().split('\n');
+  const [heard, subtitles, fetched] = out.map(text => JSON.parse(text));
+  expect(heard.response.body).toEqual({
+    text: expect.stringMatching(/^A simulated transcript/),
+    usage: { type: 'duration', seconds: 1 },
+  });
+  expect(subtitles.error.message).toContain('response_format json or verbose_json');
+  expect(fetched.error.message).toContain('nothing is fetched');
+  // from the ledger, which knows the line and not the form
+  expect((await run()).stderr).toMatch(/1 replayed|0 calls/);
+
+  const { url: gateway } = await served({ endpoints: [url] });
+  const post = (body: string, type: string) =>
+    fetch(`${gateway}/v1/audio/transcriptions`, { method: 'POST', headers: { 'content-type': type }, body });
+  const same = await post(JSON.stringify({ model: MODEL, ...HEARD }), 'application/json');
+  expect([same.status, await same.json()]).toEqual([200, heard.response.body]);
+  const bad = await post(JSON.stringify({ model: MODEL, file_url: 'x' }), 'application/json');
+  expect([bad.status, await bad.text()]).toEqual([400, expect.stringContaining('data: URL')]);
+  const form = await post('--x', 'multipart/form-data; boundary=x');
+  expect([form.status, await form.text()]).toEqual([400, expect.stringContaining('application/json')]);
+});
+
+test('a form: fields, lists, names with quotes, and the file last', async () => {
+  const json = Buffer.from(
+    JSON.stringify({ model: 'm', 'a"b': 'x', timestamp_granularities: ['word', 'segment'], ...HEARD }),
+  );
+  const { body, type } = formOf(json);
+  const form = await new Response(body, { headers: { 'content-type': type } }).formData();
+  expect(form.getAll('timestamp_granularities[]')).toEqual(['word', 'segment']);
+  expect([form.get('model'), form.get('a"b'), form.get('temperature')]).toEqual(['m', 'x', '0']);
+  const file = form.get('file') as File;
+  expect([file.name, file.type]).toEqual(['audio.wav', 'audio/x-wav']);
+  expect(Buffer.from(await file.arrayBuffer())).toEqual(AUDIO);
+  expect(formOf(json)).toEqual({ body, type });
+  for (const body of [
+    { ...HEARD, x: {} },
+    { ...HEARD, stream: true },
+    { file_url: 'data:audio/wav;base64,@@@@' },
+  ])
+    expect(whyNoForm(body)).toMatch(/^expected /);
 });
 
 test('an answer without its numbers is none', () => {

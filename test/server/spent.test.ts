@@ -19,6 +19,10 @@ import { BatchStore } from '../../products/serve/batches/batch-store.ts';
 import { openFiles } from '../../products/serve/file-store.ts';
 import { newBatchId, newFileId } from '../../products/serve/ids.ts';
 import { Eraser } from '../../products/serve/keep/eraser.ts';
+import { keepOf } from '../../products/serve/keep/keep-settings.ts';
+import { Retention } from '../../products/serve/keep/retention.ts';
+import { Storage } from '../../products/serve/keep/storage.ts';
+import { settingsOf } from '../../products/serve/serve-config.ts';
 import { runs } from '../all.ts';
 import { between, randomFrom } from '../crash/random.ts';
 import { folder } from '../fw.ts';
@@ -160,6 +164,24 @@ test('a full disk does not stand in the way of removing; it is written once ther
   expect(said.join('\n')).toContain('is full: it is written once there is room');
   rmSync(join(data, 'spent.jsonl'));
   await eraser.overdue(second);
+  expect(costIn(data)).toEqual(before);
+});
+
+test("days of the gateway's record that are given up cost what they cost", async () => {
+  const data = folder();
+  const { open } = await withBatches(data, []);
+  const ledger = opened(join(data, 'gateway'));
+  for (let n = 0; n < 5; n++) await appended(ledger, recordOf({ says: `${n}`, caller: 'carol' }));
+  await ledger.close();
+  const before = costIn(data);
+  expect(before.groups.map(({ names, tries }) => [names[0], tries])).toEqual([['carol', 5]]);
+  const { store, files, eraser } = open();
+  const later = { now: () => Date.now() + 10 * 86_400_000, say() {} };
+  const settings = { ...settingsOf({ data }).settings, keep: keepOf({ record: 3 }) };
+  const storage = new Storage(files, store, () => 0);
+  const retention = new Retention({ ...later, data, settings }, { files, store, eraser, storage });
+  while (await retention.sweep());
+  expect(ledgerFiles(join(data, 'gateway'), () => {})).toEqual([]);
   expect(costIn(data)).toEqual(before);
 });
 

@@ -273,6 +273,33 @@ describe('other lines', () => {
     expect(failed).toMatch(/Failed in\s+batch/);
   });
 
+  test('of batches whose answers are in items or in blocks', () => {
+    const asks = pageOf({
+      ...{ custom_id: 'c', method: 'POST', url: '/v1/responses' },
+      body: { model: 'm', instructions: 'Be <b>.', input: 'Hi <i>' },
+    });
+    expect(textIn(asks)).toMatch(/Be <b>.*Hi <i>/s);
+    const usage = { input_tokens: 5, output_tokens: 2 };
+    const items = [
+      { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'I thought.' }] },
+      { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Yes <b>' }] },
+      { type: 'function_call', name: 'weather', arguments: '{}' },
+    ];
+    const blocks = [
+      { type: 'thinking', thinking: 'I thought.', signature: 's' },
+      { type: 'text', text: 'Yes <b>' },
+      { type: 'tool_use', id: 't', name: 'weather', input: {} },
+    ];
+    for (const body of [
+      { object: 'response', status: 'completed', model: 'm', output: items, usage },
+      { type: 'message', role: 'assistant', model: 'm', content: blocks, stop_reason: 'tool_use', usage },
+    ]) {
+      const said = textIn(pageOf({ custom_id: 'c', response: { status_code: 200, body }, error: null }));
+      for (const part of ['Reasoning, ', 'I thought.', 'Yes <b>', 'weather', '5 tokens in', '2 tokens out'])
+        expect(said).toContain(part);
+    }
+  });
+
   test('of a gateway', () => {
     const request = {
       path: '/v1/chat/completions',

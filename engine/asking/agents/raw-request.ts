@@ -18,6 +18,7 @@ import {
 import { textOfBody, troubleIn } from '../../core/item/response.ts';
 import { isObject } from '../../core/json/pointer.ts';
 import { show } from '../../core/json/show.ts';
+import { isForm, whyNoForm } from '../endpoints/form-body.ts';
 import { FailedQuestions, questionOf, type Unanswered } from './asked-once.ts';
 import { addTexts } from './begins.ts';
 import { keyedBody } from './request-body.ts';
@@ -192,4 +193,6 @@ function refuseUnsendable({ method, url, body }: RawRequest): void {
     refuse('expected no "background": true, whose answer is fetched later; a line has one whole answer');
   if (stream !== undefined && stream !== null && stream !== false)
     refuse(`expected no stream, found "stream": ${show(stream)}; a line has one whole answer`);
+  const why = isForm(url) ? whyNoForm(body) : null;
+  if (why !== null) refuse(why);
 }

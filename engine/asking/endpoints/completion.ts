@@ -149,7 +149,10 @@ export function readUsage(usage: unknown): Usage {
     const { reasoning: _reasoning, ...read } = usageOfParts(usage);
     return read;
   }
-  const read: Usage = { prompt: promptIn(usage), completion: count(usage.completion_tokens) };
+  const read: Usage = {
+    prompt: count(usage.prompt_tokens ?? promptIn(usage)),
+    completion: count(usage.completion_tokens),
+  };
   const details = usage.prompt_tokens_details;
   if (isObject(details) && details.cached_tokens !== undefined) read.cached = count(details.cached_tokens);
   return read;

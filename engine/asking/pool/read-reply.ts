@@ -26,6 +26,7 @@ import {
   TooLong,
   unsentFor,
 } from '../endpoints/endpoint-words.ts';
+import { formOf, isForm } from '../endpoints/form-body.ts';
 import type { Exchange, Reply, Request } from '../endpoints/wire.ts';
 import { isOfKey } from './pool-ending.ts';
 import type { Endpoint } from './pool-state.ts';
@@ -60,7 +61,8 @@ export function requestOf(call: Call, body: Buffer, { prefix }: Endpoint): Reque
   // ours comes first: what somebody else has made up is not read as one of ours
   const id = requestId === undefined ? own : `${own}.${requestId}`;
   const where = raw ? pathBelow(prefix, path) : prefix + path;
-  return { method: 'POST', path: where, body, id, sink, headers: call.headers?.() };
+  const form = raw && isForm(path) ? formOf(body) : { body };
+  return { method: 'POST', path: where, ...form, id, sink, headers: call.headers?.() };
 }
 
 /** Aborts the exchange whose answer another call was given. */

@@ -41,6 +41,10 @@ export interface ByteInput {
 /** Whether a path is the address of a file that is elsewhere. */
 export const isRemote = (path: string): boolean => /^(?:s3|hf|https?):\/\//i.test(path);
 
+/** What stands before a host and behind a path may be a key, which is not for messages. */
+export const withoutKeys = (path: string): string =>
+  /^http/i.test(path) ? path.replace(/[?#].*$/s, '').replace(/^([a-z]*:\/\/)[^/]*@/i, '$1') : path;
+
 /** What is said of an address where a file is read in any order. */
 export function notOnDisk(address: string): Error {
   return usageError(
@@ -147,10 +151,6 @@ function unpacked(input: ByteInput): ByteInput {
     },
   };
 }
-
-/** What stands before a host and behind a path may be a key, which is not for messages. */
-const withoutKeys = (path: string): string =>
-  /^http/i.test(path) ? path.replace(/[?#].*$/s, '').replace(/^([a-z]*:\/\/)[^/]*@/i, '$1') : path;
 
 /** What is read again is the same `file`, so that it is noticed where that has changed. */
 function remoteInput(path: string, file?: Promise<RemoteFile>): ByteInput {

@@ -19,6 +19,8 @@ export interface Dialect {
   errors: 'openai' | 'anthropic';
   /** how its streams are read; null where an answer is never streamed */
   stream: 'choices' | 'items' | 'blocks' | null;
+  /** servers read a form there: requests are JSON here, and go out as one (endpoints/form-body.ts) */
+  isForm?: true;
   /** fields that servers which many share cannot do, and why */
   refused?: Readonly<Record<string, string>>;
 }
@@ -46,6 +48,11 @@ export const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   ['/classify', { ...READS, operation: 'classify' }],
   ['/pooling', { ...READS, operation: 'pooling' }],
   ['/tokenize', { ...READS, operation: 'tokenize', hasPriority: false }],
+  // what Whisper writes at most of half a minute
+  [
+    '/v1/audio/transcriptions',
+    { ...OPENAI, operation: 'transcription', unsaid: 448, hasPriority: false, stream: null, isForm: true },
+  ],
   [
     '/v1/responses',
     {

@@ -211,7 +211,7 @@ function noteUsage(usage: BatchUsage, item: Item): void {
     usage.reasoning += reasoning;
     return;
   }
-  usage.input += promptIn(said);
+  usage.input += said.prompt_tokens === undefined ? promptIn(said) : countOf(said, 'prompt_tokens');
   usage.output += countOf(said, 'completion_tokens');
   usage.cached += countOf(said.prompt_tokens_details, 'cached_tokens');
   usage.reasoning += countOf(said.completion_tokens_details, 'reasoning_tokens');

@@ -1,4 +1,5 @@
 /** A request of the gateway as it was sent: what of it decides where it goes, and the bytes that go on. */
+import { whyNoForm } from '../../../engine/asking/endpoints/form-body.ts';
 import { type Dialect, refusedField } from '../../../engine/core/item/dialects.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { spanOf } from '../../../engine/core/json/span.ts';
@@ -18,7 +19,12 @@ export interface Request extends Choice {
 export const LONGEST_NAME = 300;
 
 /** What of a request decides where it goes. Its body goes on as the bytes that came, but for an alias. 400 where it is none. */
-export function readRequest(sent: unknown, { refused }: Dialect, names: Names, standing: Standing): Request {
+export function readRequest(
+  sent: unknown,
+  { refused, isForm }: Dialect,
+  names: Names,
+  standing: Standing,
+): Request {
   const request = readObject(sent);
   const { model, stream = false, user, metadata, priority } = request;
   if (model === undefined)
@@ -33,6 +39,8 @@ export function readRequest(sent: unknown, { refused }: Dialect, names: Names, s
       wrong.field,
       'unsupported_parameter',
     );
+  const why = isForm ? whyNoForm(request) : null;
+  if (why !== null) throw badRequest(`Bad request: ${why}.`, null, 'invalid_value');
   // nobody goes before the others by asking for it
   if (!isSharedPriority(priority))
     throw invalid('priority', 'expected a whole number from 0: 0 is what every request of the gateway has');
