@@ -22,10 +22,13 @@ export interface Removed {
   sums: Alike[];
 }
 
-/** Those of a server's folder; none where it has no such file, or where a ledger is one file. What is no line of it, such as a torn end, says nothing. */
+/**
+ * Those of a server's folder; none where it has no such file, or where a ledger is one file. What is no line of it, such as
+ * a torn end, says nothing.
+ */
 export function removedIn(folder: string): Removed[] {
   const path = join(folder, NAME);
-  if (!existsSync(path)) return [];
+  if (!existsSync(path) || !statSync(path).isFile()) return [];
   const byLedger = new Map<string, Removed>();
   for (const line of readKept(path).toString().split('\n')) {
     const { ledger, sums } = parsed(line) ?? {};
