@@ -17,8 +17,9 @@ import fairwatch as fw
 
 ROWS = 120
 CALL = """
-import os, sys
+import os, signal, sys
 import fairwatch as fw
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs behind a shell's & ignores it
 def rows():
     for at in range({rows}):
         if at == {pause}:

@@ -15,4 +15,4 @@ trap 'rm -rf "$home"' EXIT
 "$home/env/bin/pip" install --quiet --no-index --disable-pip-version-check "$home"/wheel/fairwatch-*.whl
 root=$PWD
 cd "$home" # so that what is imported is what was installed
-"$home/env/bin/python" -m pytest -q -rs -p no:cacheprovider --rootdir "$root/python" "$root/python/tests" "$@"
+"$home/env/bin/python" -m pytest -q -rs -p no:cacheprovider --rootdir "$root/python" "$root/python/tests" "$@" < /dev/null
