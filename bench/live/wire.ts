@@ -22,7 +22,7 @@ interface Server {
 }
 
 /** Starts a command of fw that prints its URL as JSON. */
-async function start(...args: string[]): Promise<Server> {
+export async function start(...args: string[]): Promise<Server> {
   const child = spawn(process.execPath, ['dist/bin/fw.js', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
