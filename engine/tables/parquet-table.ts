@@ -1,5 +1,5 @@
 /** A Parquet file as a source of a table: its rows as the fields of a row, a bounded part of the file at a time. */
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import type { ByteInput } from '../core/files/input-files.ts';
 import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
@@ -9,6 +9,8 @@ import type { LineShape } from './row-lines.ts';
 import type { Row } from './rows.ts';
 
 const MAGIC = 'PAR1';
+/** what an encrypted one begins and ends with; a table may have a column 'PARENT' */
+const ENCRYPTED = 'PARE';
 /** what the shell opened can be opened again, to be read from any place */
 const SHELLS_FILE = '/proc/self/fd/0';
 
@@ -28,17 +30,20 @@ function parquetPath({ name, isFile }: ByteInput): string | null {
   if (isFile !== true) return null;
   const path = name === 'stdin' ? SHELLS_FILE : name;
   const first = Buffer.alloc(MAGIC.length);
+  const last = Buffer.alloc(MAGIC.length);
   try {
     const fd = openSync(path, 'r');
     try {
       readSync(fd, first, 0, first.length, 0);
+      readSync(fd, last, 0, last.length, Math.max(0, fstatSync(fd).size - last.length));
     } finally {
       closeSync(fd);
     }
   } catch {
     return null; // whoever reads it says what is wrong
   }
-  return first.toString('latin1') === MAGIC ? path : null;
+  const begin = first.toString('latin1');
+  return begin === MAGIC || (begin === ENCRYPTED && last.equals(first)) ? path : null;
 }
 
 export async function openTableOf(source: ParquetSource): Promise<ParquetFile> {

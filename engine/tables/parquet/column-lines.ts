@@ -13,7 +13,9 @@ import type { Column, RowReader } from './group.ts';
 const MOST_ROW = 64 * 1024;
 const DELETE = 127;
 const SPACE = 32;
-/** a longer text is looked at by the system */
+/** a longer run of bytes is copied by the system */
+const WORTH_A_COPY = 48;
+/** a longer text is quoted by the system */
 const WORTH_A_CALL = 256;
 
 const HEAD_BEGIN = Buffer.from('{"id":"');
@@ -132,21 +134,26 @@ export class ColumnLines {
     if (end - start > MOST_ROW || !this.#hasRoom(begin, end - start)) return -1;
     const out = this.#texts;
     let to = begin;
-    let isAscii = true;
-    for (let at = start; at < end; at++) {
-      const byte = bytes[at]!;
-      if (NEEDS_NOTHING[byte] === 1) out[to++] = byte;
-      else if (byte > DELETE) {
-        isAscii = false;
+    let isPlain = true;
+    for (let at = start; at < end; ) {
+      let from = at;
+      while (at < end && NEEDS_NOTHING[bytes[at]!] === 1) at += 1;
+      if (at - from > WORTH_A_COPY) to += bytes.copy(out, to, from, at);
+      else while (from < at) out[to++] = bytes[from++]!;
+      if (at === end) break;
+      const byte = bytes[at++]!;
+      if (byte > DELETE) {
+        isPlain = false;
         out[to++] = byte;
       } else for (const part of ESCAPES[byte]!) out[to++] = part;
     }
-    return isAscii || isUtf8(bytes.subarray(start, end)) ? to : -1;
+    return isPlain || isUtf8(bytes.subarray(start, end)) ? to : -1;
   }
 
   #value(column: Column, begin: number): number {
     const value = this.#reader.valueOf(column);
-    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    const text =
+      typeof value === 'string' ? value : typeof value === 'number' ? String(value) : JSON.stringify(value);
     const out = this.#texts;
     if (text.length > MOST_ROW || !this.#hasRoom(begin, text.length)) return -1;
     if (text.length > WORTH_A_CALL) return this.#quoted(text, begin);
@@ -197,12 +204,12 @@ export class ColumnLines {
     const from = this.#bounds[2 * this.#idAt]!;
     const to = this.#bounds[2 * this.#idAt + 1]!;
     const texts = this.#texts;
-    let isAscii = true;
+    let isPlain = true;
     for (let at = from; at < to; at++) {
       if (texts[at]! === 92) return null;
-      if (texts[at]! > DELETE) isAscii = false;
+      if (texts[at]! > DELETE) isPlain = false;
     }
-    return texts.toString(isAscii ? 'latin1' : 'utf8', from, to);
+    return texts.toString(isPlain ? 'latin1' : 'utf8', from, to);
   }
 
   /** 12 hex digits of the SHA-256 of the columns and their text, as contentId in row-items.ts; it is made behind the lines. */
@@ -254,7 +261,7 @@ export class ColumnLines {
   }
 
   #copy(bytes: Buffer, from: number, to: number): void {
-    if (to - from > 64) {
+    if (to - from > WORTH_A_COPY) {
       this.#filled += bytes.copy(this.#out, this.#filled, from, to);
       return;
     }

@@ -22,12 +22,15 @@ export interface ValueKind {
   length: number;
 }
 
+const asBuffer = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+  Buffer.from(buffer, byteOffset, byteLength);
+
 const widthOf = ({ kind, length }: ValueKind): number => WIDTHS[kind] ?? length;
 
 /** One value at a time, from `start` to `end` of `bytes`. */
 export abstract class Values {
   readonly #kind: Kind;
-  bytes: Uint8Array;
+  bytes: Buffer;
   start = 0;
   end = 0;
   /** its place in the dictionary; -1 without */
@@ -36,7 +39,7 @@ export abstract class Values {
 
   constructor({ kind }: ValueKind, bytes: Uint8Array) {
     this.#kind = kind;
-    this.bytes = bytes;
+    this.bytes = asBuffer(bytes);
   }
 
   /** Goes to the next; throws an Error where there is none. */
@@ -71,8 +74,10 @@ export function valuesOf(
   const isBytes = kind.kind === 'BYTE_ARRAY';
   const isLong = kind.kind === 'INT64';
   if (encoding === PLAIN) {
-    if (kind.kind === 'BOOLEAN')
-      return new Flags(kind, bytes, new Runs(packed(bytes, at), 0, bytes.length, 1));
+    if (kind.kind === 'BOOLEAN') {
+      const run = packed(bytes, at);
+      return new Flags(kind, bytes, new Runs(run, 0, run.length, 1));
+    }
     return isBytes ? new PlainBytes(kind, bytes, at) : new PlainFixed(kind, bytes, at);
   }
   if (encoding === PLAIN_DICTIONARY || encoding === RLE_DICTIONARY) {
@@ -272,7 +277,7 @@ class Beginnings extends Values {
     if (length > this.bytes.length) {
       const longer = new Uint8Array(2 * length);
       longer.set(this.bytes.subarray(0, kept));
-      this.bytes = longer;
+      this.bytes = asBuffer(longer);
     }
     this.bytes.set(bytes.subarray(start, end), kept);
     this.end = length;
