@@ -15,7 +15,6 @@ import { type MadeOf, rememberMade } from '../core/files/origin.ts';
 import { twice } from '../core/files/put-aside.ts';
 import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
-import { counted, shown } from '../core/item/wording.ts';
 import type { ParquetSource } from './parquet-rows.ts';
 import { openTableOf, type ParquetRows, parquetOf, rowsOf } from './parquet-table.ts';
 import { requestsAgain } from './requests.ts';
@@ -23,6 +22,7 @@ import type { RowSplitter } from './row-bytes.ts';
 import { type LineShape, LineWriter } from './row-lines.ts';
 import { type Decoder, type Header, headerTooLong, type Row } from './rows.ts';
 import { decoderFor, firstBytes, type Opening } from './source-kind.ts';
+import { Wrong } from './wrong-lines.ts';
 
 export { delimiterOf } from './delimiter.ts';
 export { FORMATS } from './source-kind.ts';
@@ -337,33 +337,6 @@ async function* feeding(
     const more = await input.read(rest);
     final = more === null;
     block = more ?? rest ?? Buffer.alloc(0);
-  }
-}
-
-/** Lines that a message names. */
-const NAMED = 10;
-
-/** What is wrong with the lines of a file of requests, for the end of it. */
-class Wrong {
-  readonly #named: string[] = [];
-  #count = 0;
-
-  look(items: readonly Item[]): void {
-    for (const { failure } of items) {
-      if (failure === undefined) continue;
-      this.#count += 1;
-      if (this.#named.length < NAMED) this.#named.push(shown(failure.message));
-    }
-  }
-
-  /** Throws where anything is. */
-  end(): void {
-    if (this.#count === 0) return;
-    const more = this.#count > this.#named.length ? [`and ${this.#count - this.#named.length} more`] : [];
-    throw dataError(
-      `expected one request per line, found ${counted(this.#count, 'line')} that cannot be one; nothing was asked:\n  ` +
-        `${[...this.#named, ...more].join('\n  ')}\nfix them, or turn each into a failed line with --skip-invalid`,
-    );
   }
 }
 

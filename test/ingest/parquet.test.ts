@@ -132,7 +132,7 @@ test('lines of rows that are fine and items of those that are not keep their ord
   writeFileSync(join(at, 'mixed.parquet'), Buffer.from(bytes));
   const ran = await fw('fw ingest mixed.parquet', { cwd: at });
   const items = itemsOf(ran.stdout);
-  expect([ran.code, items.map(({ row }) => row)]).toEqual([1, ids.map((_, n) => n + 1)]);
+  expect([ran.code, items.map(({ row }) => row)]).toEqual([0, ids.map((_, n) => n + 1)]);
   expect(items.filter(({ failure }) => failure).map(({ failure }) => failure.code)).toEqual(
     [3, 6, 8, 13, 18].map(n => (n === 6 ? 'empty-prompt' : 'duplicate-id')),
   );
