@@ -5,6 +5,7 @@
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Dialect } from '../../engine/core/item/dialects.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
@@ -57,6 +58,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   });
   const connections = watchConnections(app.server);
   connectionsOf.set(app.server, connections);
+  stops?.closing.addEventListener('abort', () => connections.stop());
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
@@ -67,6 +69,8 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   const open = new Set<FastifyReply>();
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id);
+    // where Anthropic's clients look for it, whatever they ask and whoever refuses it
+    if (shapeOf(request) === 'anthropic') void reply.header('request-id', request.id);
     request.noted = {};
     // an answer that nobody waits for any more has a close, and no end
     if (tell !== undefined)
@@ -79,6 +83,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
     // on a connection that was there before: no new one is taken
     if (isClosing() || stops?.isOurs?.() === false) throw stopping();
     request.caller = access.check(request.headers, scope, request.noted);
+    refusePacked(request.headers['content-encoding']);
   });
   app.addHook('preParsing', async (request, reply) => {
     if ((request.caller as Caller | null) === null) return;
@@ -119,6 +124,21 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
     );
   });
   return app;
+}
+
+/** How its client reads errors: by the path, else by what only Anthropic's clients send. */
+function shapeOf({ routeOptions, headers }: FastifyRequest): Dialect['errors'] {
+  return routeOptions.config.errors ?? ('anthropic-version' in headers ? 'anthropic' : 'openai');
+}
+
+/** What is packed has a length that nobody knows before it is unpacked: no body is taken so. */
+function refusePacked(encoding: string | undefined): void {
+  if (encoding === undefined || ['', 'identity'].includes(encoding.trim().toLowerCase())) return;
+  throw new ApiError(
+    415,
+    `Expected a body without content-encoding, found '${encoding.slice(0, 40)}': send it as it is.`,
+    { code: 'unsupported_content_encoding' },
+  );
 }
 
 /** Bodies are read whole, within a bound for all of them; what it returns gives back what a request had of it. */
@@ -164,7 +184,7 @@ function answer(reply: FastifyReply, error: ApiError): FastifyReply {
     .code(error.status)
     .headers(error.headers)
     .header('content-type', 'application/json; charset=utf-8')
-    .send(bodyOfError(error, reply.request.routeOptions.config.errors));
+    .send(bodyOfError(error, shapeOf(reply.request)));
 }
 
 /** It may still be sending: what it sends is dropped, so that it finds the answer, and then the connection ends. */

@@ -1,27 +1,45 @@
 /** How many tokens a request may need, by its bytes and what it says. */
-import { DIALECTS } from '../../engine/core/item/dialects.ts';
+import { DIALECTS, tokensOfBytes } from '../../engine/core/item/dialects.ts';
 
-/** of English and of JSON, on average */
-const BYTES_PER_TOKEN = 4;
 /** tokens that an answer of a path is taken to need that nobody knows, where its request does not say how many it may have */
 const UNSAID = 1_024;
 
 /** Tokens of a prompt, by the bytes of its request. `most`: tokens that prompt and answer have at most, where that is known. */
 export const promptBound = (bytes: number, most: number | undefined): number =>
-  Math.min(Math.ceil(bytes / BYTES_PER_TOKEN), most ?? Number.POSITIVE_INFINITY);
+  Math.min(tokensOfBytes(bytes), most ?? Number.POSITIVE_INFINITY);
 
 /** Tokens that a request may need, with its prompt. */
 export function boundOf(
   path: string,
-  { max_tokens, max_completion_tokens, max_output_tokens, n }: Readonly<Record<string, unknown>>,
+  {
+    max_tokens,
+    max_completion_tokens,
+    max_output_tokens,
+    n,
+    prompt: asked,
+  }: Readonly<Record<string, unknown>>,
   bytes: number,
   most: number | undefined,
 ): number {
   const prompt = promptBound(bytes, most);
   const usual = DIALECTS.get(path)?.unsaid ?? UNSAID;
   if (usual === 0) return prompt;
-  const isSaid = (one: unknown): boolean => Number.isSafeInteger(one) && Number(one) >= 0;
-  const said = [max_completion_tokens, max_tokens, max_output_tokens].find(isSaid);
-  const choices = Number.isSafeInteger(n) ? Math.min(Math.max(1, Number(n)), 128) : 1;
-  return prompt + choices * Math.min(Number(said ?? usual), most ?? Number.POSITIVE_INFINITY);
+  const said = [max_completion_tokens, max_tokens, max_output_tokens].map(counted).find(one => one !== null);
+  const choices = Math.min(Math.max(1, counted(n) ?? 1), MOST_CHOICES) * promptsIn(asked);
+  return prompt + choices * Math.min(said ?? usual, most ?? Number.POSITIVE_INFINITY);
+}
+
+/** answers to a prompt */
+const MOST_CHOICES = 128;
+
+/** A number from 0, also one in quotes: vLLM takes "4000" for 4000. */
+function counted(one: unknown): number | null {
+  const number = typeof one === 'string' && /^ *\d{1,15} *$/.test(one) ? Number(one) : one;
+  return Number.isSafeInteger(number) && Number(number) >= 0 ? Number(number) : null;
+}
+
+/** /v1/completions answers each prompt of a list: of texts, or of lists of tokens. One list of tokens is one prompt. */
+function promptsIn(asked: unknown): number {
+  if (!Array.isArray(asked) || asked.length === 0 || typeof asked[0] === 'number') return 1;
+  return asked.length;
 }
