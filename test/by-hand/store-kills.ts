@@ -1,5 +1,5 @@
 /**
- * 1 GB from a real store to it through `fw run`, killed with SIGKILL at every third place: before, in the middle of and behind each request that
+ * 1 GB from a real store to it through `fw run`, killed with SIGKILL at places in turn: before, in the middle of and behind each request that
  * writes (the begin, each part, the completion). Between fw and the store stands a relay that counts and kills. After each kill
  * the object must be absent or whole; at the end the same command writes the same bytes. stores.sh runs it.
  *   MIB=1024 EVERY=9   every EVERY-th place of the three for each write
@@ -17,7 +17,6 @@ import { openRemote } from '../../engine/core/remote/reading.ts';
 import { Bucket, between, blocks } from '../../engine/core/remote/s3.ts';
 import { beginUpload } from '../../engine/core/remote/upload.ts';
 
-const MIB = 1024 * 1024;
 const SIZE = Number(process.env.MIB ?? 1024);
 const EVERY = Number(process.env.EVERY ?? 11);
 const NAME = process.env.BUCKET ?? 'try';

@@ -3,6 +3,8 @@
 #   test/by-hand/stores.sh                  with s3rver, installed by npm into a temporary folder
 #   AWS_ENDPOINT_URL=http://127.0.0.1:5000 AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… BUCKET=try test/by-hand/stores.sh
 # moto (pip install 'moto[server]', python3-moto of Debian sid): python3 -m moto.server -p 5000. ONLY=calls or ONLY=kills.
+# Known of moto 5.2: it checks signatures with INITIAL_NO_AUTH_ACTION_COUNT=N alone (N calls that make a bucket and keys), and answers
+# those without an Authorization header with 500 then, signed links too.
 # Known of s3rver 3.7.1: it lists no uploads (501), refuses keys with //, and its second page of a list is a 500.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

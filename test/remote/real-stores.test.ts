@@ -1,13 +1,15 @@
 /** What real stores and hubs do that a careful stub does not: each of these went wrong before it was tried on one. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { addressOf } from '../../engine/core/remote/address.ts';
 import { newAsking, pauseOf } from '../../engine/core/remote/exchange.ts';
 import { expandRemote } from '../../engine/core/remote/listing.ts';
 import { openRemote } from '../../engine/core/remote/reading.ts';
 import { between } from '../../engine/core/remote/s3.ts';
 import { beginUpload, sizeOfPart } from '../../engine/core/remote/upload.ts';
+import { countRows } from '../../engine/tables/selection.ts';
 import { type Stub, stubS3 } from './stub-s3.ts';
 
 let stub: Stub;
@@ -174,6 +176,26 @@ test('bytes in an encoding that nobody unpacks are refused, not read as lines', 
     response.writeHead(200, { 'content-encoding': 'br' }).end('x'),
   );
   await expect(whole(`${url}/a.csv`)).rejects.toThrow('found the Content-Encoding br');
+});
+
+test('the total of files elsewhere is counted where that is cheap', async () => {
+  for (const [name, value] of Object.entries({ ...stub.env, HOME: '/nowhere' })) vi.stubEnv(name, value);
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const counting = { maxLine: 1 << 20, signal: new AbortController().signal };
+  stub.objects.set('a.csv', Buffer.from('id,b\n1,"x\ny"\n2,z\n'));
+  stub.objects.set('b.ndjson', Buffer.from('{"id":"a"}\n\n{"id":"b"}\n{"id":"c"}'));
+  stub.objects.set(
+    'c.parquet',
+    Buffer.from(parquetWriteBuffer({ columnData: [{ name: 'id', data: ['a', 'b'], type: 'STRING' }] })),
+  );
+  const files = ['s3://bucket/a.csv', 's3://bucket/c.parquet'];
+  expect(await countRows(files, counting)).toBe(4);
+  expect(await countRows(['s3://bucket/b.ndjson'], { ...counting, format: 'lines' })).toBe(3);
+  expect(await countRows(['s3://bucket/none.csv'], counting)).toBeNull();
+  const large = await serve((_request, response) =>
+    response.writeHead(200, { 'content-length': 2 ** 30 }).write('id\n'),
+  );
+  expect(await countRows([`${large}/a.csv`], counting)).toBeNull();
 });
 
 test('where a store wants parts of equal size, they are', () => {
