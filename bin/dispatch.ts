@@ -13,7 +13,7 @@ import { OwnInput, refuseOverwriting, runToStream } from '../engine/running/to-f
 import { execute, sayAs } from '../products/kit/execute.ts';
 import { stages } from '../stages/index.ts';
 import { commands } from './commands/index.ts';
-import { parseFlags, type Spoken } from './flags.ts';
+import { type Flags, parseFlags, type Spoken } from './flags.ts';
 import { refuseStrayInput, STILL_OPEN } from './stray-input.ts';
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
@@ -76,11 +76,17 @@ async function runCommand(command: Command, argv: readonly string[]): Promise<nu
   const list = Object.entries(verbs ?? {}).map(([each, { summary }]) => `  ${each.padEnd(8)}${summary}`);
   const told = list.length === 0 ? summary : [summary, '', 'Verbs:', ...list].join('\n');
   const spoken = { name, summary: told, positional, options, examples };
-  const { values, positionals, help } = await parseFlags(spoken, argv);
-  if (help === null) {
-    checkWritten(filesOf(options, values));
-    return command.run(values, positionals);
+  let flags: Flags;
+  try {
+    flags = await parseFlags(spoken, argv);
+    if (flags.help === null) checkWritten(filesOf(options, flags.values));
+  } catch (error) {
+    const fatal = fatalOf(error);
+    if (await command.refused?.(argv, fatal)) return fatal.exit;
+    throw error;
   }
+  const { values, positionals, help } = flags;
+  if (help === null) return command.run(values, positionals);
   process.stdout.write(`${help}\n`);
   return EXIT.ok;
 }

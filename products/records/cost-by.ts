@@ -105,11 +105,15 @@ export async function alikeIn(paths: readonly string[], pause: () => Promise<voi
       const paused = pause();
       if (paused !== null) await paused;
     }
-  return summing.sums().groups.map(({ names, money: _money, ...counts }) => {
+  return alikesOf(summing.sums());
+}
+
+/** Of sums by all of BY. */
+export const alikesOf = ({ groups }: Pick<CostBy, 'groups'>): Alike[] =>
+  groups.map(({ names, money: _money, ...counts }) => {
     const named = Object.fromEntries(BY.map((name, at) => [name, names[at] as string])) as Record<By, string>;
     return { ...named, ...counts };
   });
-}
 
 class Summing {
   readonly #by: readonly By[];

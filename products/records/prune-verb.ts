@@ -3,13 +3,16 @@
 import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { holdersIn, stateOf, wordsOf } from '../../engine/asking/ledger/lock.ts';
+import { isFull } from '../../engine/core/files/durable.ts';
 import { writePage } from '../../engine/core/files/ndjson-out.ts';
 import { EXIT, usageError } from '../../engine/core/item/failure.ts';
 import { number } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
+import { alikesOf, BY, costBy } from './cost-by.ts';
 import { forgetOwner } from './forget-owner.ts';
 import { LEDGER, placeOf } from './reading-options.ts';
+import { appendRemoved, keeperOf } from './spent.ts';
 
 export default command({
   name: 'ledger prune',
@@ -72,13 +75,14 @@ export interface Pruned {
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 /**
- * Removes the ledger's files of the days before `before` (YYYY-MM-DD, UTC; today's stays). What is not the ledger's stays,
- * with its folder. Exit 64 where a run has the ledger.
+ * Removes the ledger's files of the days before `before` (YYYY-MM-DD, UTC; today's stays). What their calls used is added up
+ * first (spent.ts). What is not the ledger's stays, with its folder. Exit 64 where a run has the ledger.
  */
 export function pruneLedger(path: string, before: string, today: string): Pruned {
   checkDay(before, today);
   refuseHeld(path);
   const pruned: Pruned = { days: 0, files: 0, bytes: 0 };
+  const keeper = keeperOf(path);
   for (const entry of readdirSync(path, { withFileTypes: true })) {
     if (!entry.isDirectory() || !DAY.test(entry.name) || entry.name >= before) continue;
     const folder = join(path, entry.name);
@@ -86,13 +90,29 @@ export function pruneLedger(path: string, before: string, today: string): Pruned
     const own = names.filter(name => name.endsWith('.ndjson'));
     for (const name of own) {
       pruned.bytes += statSync(join(folder, name)).size;
-      rmSync(join(folder, name));
+      removeSummed(join(folder, name), `${keeper.name}${entry.name}/${name}`, keeper.folder);
     }
     pruned.files += own.length;
     if (own.length > 0) pruned.days++;
     if (own.length === names.length) rmdirSync(folder);
   }
   return pruned;
+}
+
+/** Each call counts once, wherever this is killed: the line first, then the file. But on a full disk it is the file that makes room. */
+function removeSummed(path: string, ledger: string, folder: string): void {
+  const sums = alikesOf(costBy([path], BY, new Map(), () => {}));
+  const keep = (): void => {
+    if (sums.length > 0) appendRemoved(folder, { ledger, sums });
+  };
+  try {
+    keep();
+    rmSync(path);
+  } catch (error) {
+    if (!isFull(error)) throw error;
+    rmSync(path);
+    keep();
+  }
 }
 
 function checkDay(before: string, today: string): void {

@@ -5,10 +5,11 @@
  *   {"ledger":"batches/<id>/ledger","sums":[{"key":"alice","model":"m","day":"2026-11-27",…,"tries":12,"in":974,"out":388}]}
  *
  * The first line of a ledger counts, and from then on its files do not: whatever is killed in between, each call counts once.
- * No .ndjson, which is what the files of a ledger are called.
+ * `fw ledger prune --before` does the same, file by file; of a ledger that is no server's, the lines are in its own folder. No .ndjson,
+ * which is what the files of a ledger are called.
  */
 import { closeSync, existsSync, fsyncSync, openSync, statSync, writeSync } from 'node:fs';
-import { join, relative, sep } from 'node:path';
+import { dirname, join, relative, resolve, sep } from 'node:path';
 import { parsed } from '../../engine/asking/ledger/read-ledger.ts';
 import { OWNER_ONLY, readKept, syncFolder } from '../../engine/core/files/durable.ts';
 import { isObject } from '../../engine/core/json/pointer.ts';
@@ -44,6 +45,22 @@ function isAlike(one: unknown): one is Alike {
     BY.every(name => typeof one[name] === 'string') &&
     COUNTS.every(name => Number.isSafeInteger(one[name]) && (one[name] as number) >= 0)
   );
+}
+
+/** A server's folder has the time that was seen last there, and ledgers in gateway/ and batches/ID/ledger/. */
+const SERVERS = 'clock.json';
+const DEEPEST = 3;
+
+/** The folder in which sums of the ledger at `path` are kept, and what that is called there. */
+export function keeperOf(path: string): { folder: string; name: string } {
+  const at = resolve(path);
+  let folder = at;
+  for (let up = 0; up < DEEPEST; up++) {
+    folder = dirname(folder);
+    if (existsSync(join(folder, SERVERS)))
+      return { folder, name: `${relative(folder, at).split(sep).join('/')}/` };
+  }
+  return { folder: at, name: '' };
 }
 
 /** Appends a line; it is on disk when this returns. Throws what the disk says. */

@@ -135,7 +135,7 @@ export class Budgets {
   charge(key: string | null, used: number, batch?: string, time: number = this.#now()): void {
     const name = key ?? '';
     const account = this.#of(name);
-    const day = Math.floor(time / DAY);
+    const day = Math.min(Math.floor(time / DAY), this.#today(account));
     if (day === account.day) account.used += used;
     else if (day > account.day || account.used === 0) Object.assign(account, { day, used });
     if (account.tokens !== null) account.tokens.left -= used;
@@ -147,7 +147,17 @@ export class Budgets {
 
   usedToday(key: string | null): number {
     const account = this.#accounts.get(key ?? '');
-    return account?.day === Math.floor(this.#now() / DAY) ? account.used : 0;
+    return account !== undefined && this.#today(account) === account.day ? account.used : 0;
+  }
+
+  /**
+   * The day of now. A clock that was ahead has charged what it saw to a day that has not come: that counts today, or nothing
+   * would be charged until then.
+   */
+  #today(account: Account): number {
+    const today = Math.floor(this.#now() / DAY);
+    if (account.day > today) account.day = today;
+    return today;
   }
 
   /** What was charged for the lines of a batch. */

@@ -3,6 +3,7 @@
  * and by whether somebody waits (live) or a batch asks. Who asks is no label, since that has no bound.
  */
 import { Counter, Histogram, type Registry } from 'prom-client';
+import { type Price, tokenCost } from '../../engine/asking/endpoints/price.ts';
 import type { CallRecord } from '../../engine/asking/ledger/ledger-format.ts';
 import type { Usage } from '../../engine/core/item/item.ts';
 
@@ -21,7 +22,12 @@ interface Seen {
   /** by outcome */
   outcomes: Map<string, number>;
   answered: ReturnType<Histogram['labels']>;
+  /** of calls that are paid by the token, as price.ts counts money; null where none was */
+  money: bigint | null;
 }
+
+/** parts of a unit of money */
+const MONEY = 1e15;
 
 interface Tokens {
   model: string;
@@ -34,6 +40,8 @@ export class CallMetrics {
   readonly #seen = new Map<string, Seen>();
   readonly #tokens = new Map<string, Tokens>();
   readonly #times: Histogram;
+  /** What an endpoint costs; null where nobody said. Set once the endpoints are known. */
+  priceOf: (endpoint: string) => Price | null = () => null;
 
   constructor(registry: Registry) {
     const { seen, used } = { seen: this.#seen, used: this.#tokens };
@@ -60,6 +68,17 @@ export class CallMetrics {
           for (const [direction, count] of Object.entries(sums)) this.inc({ model, kind, direction }, count);
       },
     });
+    new Counter({
+      name: 'fw_cost_total',
+      help: 'What calls cost that are paid by the token, in the currency in which the prices of the pool file are.',
+      labelNames: ['endpoint', 'model', 'kind'],
+      registers,
+      collect() {
+        this.reset();
+        for (const { endpoint, model, kind, money } of seen.values())
+          if (money !== null) this.inc({ endpoint, model, kind }, Number(money) / MONEY);
+      },
+    });
     this.#times = new Histogram({
       name: 'fw_call_seconds',
       help: 'Time of answered calls at an endpoint, from sending to the end of the answer.',
@@ -70,10 +89,14 @@ export class CallMetrics {
   }
 
   tried(kind: Kind, { endpoint, model, outcome, ms, usage }: CallRecord): void {
-    const { outcomes, answered, model: named } = this.#of(endpoint, model, kind);
+    const call = this.#of(endpoint, model, kind);
+    const { outcomes, answered, model: named } = call;
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     if (outcome === 'answer') answered.observe(ms / 1000);
-    if (usage !== undefined) this.tokens(kind, named, usage);
+    if (usage === undefined) return;
+    this.tokens(kind, named, usage);
+    const price = this.priceOf(endpoint);
+    if (price !== null && price.hour === null) call.money = (call.money ?? 0n) + tokenCost(price, usage);
   }
 
   tokens(kind: Kind, model: string, { prompt, completion, cached = 0 }: Usage): void {
@@ -94,7 +117,7 @@ export class CallMetrics {
     if (known !== undefined) return known;
     if (this.#seen.size >= MOST && model !== OTHER) return this.#of(OTHER, OTHER, kind);
     const answered = this.#times.labels({ endpoint, model, kind });
-    const seen = { endpoint, model, kind, outcomes: new Map(), answered };
+    const seen = { endpoint, model, kind, outcomes: new Map(), answered, money: null };
     this.#seen.set(name, seen);
     return seen;
   }

@@ -56,9 +56,7 @@ export function watchConnections(server: Server, pause = standStill) {
     resting.set(socket, performance.now());
     if (hasRoom) return;
     beyond.add(socket);
-    // what it has said may still lie in the system where this process was late: it is read before setImmediate
-    const end = (): void => void setImmediate(() => socket.bytesRead === 0 && socket.destroy());
-    const silent = setTimeout(end, SILENT).unref();
+    const silent = setTimeout(() => endSilent(socket), SILENT).unref();
     socket.once('close', () => clearTimeout(silent));
     pauses.left = Math.min(MOST_PAUSES, pauses.left + PAUSES_BACK * (performance.now() - pauses.at));
     const ms = Math.floor(Math.min(pauses.left, LONGEST_PAUSE * Math.min(1, (2 * over) / room - 1)));
@@ -68,6 +66,11 @@ export function watchConnections(server: Server, pause = standStill) {
   });
   const timer = setInterval(look, LOOK).unref();
   server.on('close', () => clearInterval(timer));
+
+  /** What it has said may still lie in the system where this process was late: it is read before setImmediate. */
+  function endSilent(socket: Socket): void {
+    setImmediate(() => socket.bytesRead === 0 && socket.destroy());
+  }
 
   /** Ends the one that has rested the longest; false where none has for long enough. */
   function endRested(): boolean {
@@ -106,6 +109,14 @@ export function watchConnections(server: Server, pause = standStill) {
     },
     /** Whether there was no descriptor for the other side of what this connection asks, when it came. */
     isBeyond: (socket: Socket): boolean => beyond.has(socket),
+    /**
+     * The server ends. Node closes connections that rest behind an answer, and waits for those that have not said anything
+     * yet, as for a request: one that a client made beforehand would hold up the end for all of its grace.
+     */
+    stop(): void {
+      for (const socket of open.keys()) endSilent(socket);
+      server.on('connection', endSilent);
+    },
     look,
   };
 }

@@ -4,6 +4,7 @@
  * has what was learned of them, which is where the next start begins.
  */
 import { join } from 'node:path';
+import type { Price } from '../../engine/asking/endpoints/price.ts';
 import type { EndpointSetting } from '../../engine/asking/endpoints/settings.ts';
 import type { Change, EndpointPool, KeptEndpoint, Memory } from '../../engine/asking/pool/part.ts';
 import { replaceFile } from '../../engine/core/files/durable.ts';
@@ -38,12 +39,14 @@ export class EndpointList {
   #drained: Map<string, Drain>;
   #named: readonly EndpointSetting[];
   readonly #found = new Map<string, readonly EndpointSetting[]>();
+  #prices: ReadonlyMap<string, Price>;
   #isOver = false;
 
   constructor(options: EndpointListOptions) {
     const { data, pool, named, say } = options;
     this.#options = options;
     this.#named = named;
+    this.#prices = pricesOf(named);
     this.#path = join(data, 'drained.json');
     this.#drained = drainedIn(this.#path, say);
     for (const [url, { by }] of this.#drained) {
@@ -68,6 +71,16 @@ export class EndpointList {
     const words = this.#apply().map(changeInWords);
     if (words.length > 0)
       this.#options.say(`${source}: ${words.join('; ')}`, { event: 'endpoints', from: source });
+  }
+
+  /** What the pool file says that it costs; null where it does not. */
+  priceOf(url: string): Price | null {
+    return this.#prices.get(url) ?? null;
+  }
+
+  /** Those that are paid by the hour, and what that costs. */
+  hourPrices(): [url: string, price: number][] {
+    return [...this.#prices].flatMap(([url, { hour }]) => (hour === null ? [] : [[url, Number(hour) / 1e9]]));
   }
 
   whoDrained(url: string): Drain | null {
@@ -106,6 +119,7 @@ export class EndpointList {
         `${all.size} endpoints are named and found, and a server asks at most ${MOST}: the others are left out`,
       );
     this.#isOver = isOver;
+    this.#prices = pricesOf([...all.values()]);
     const changes = pool.setEndpoints([...all.values()].slice(0, MOST));
     let isForgotten = false;
     for (const { url, what } of changes) {
@@ -129,6 +143,9 @@ export class EndpointList {
     this.#drained = drained;
   }
 }
+
+const pricesOf = (settings: readonly EndpointSetting[]): Map<string, Price> =>
+  new Map(settings.flatMap(({ url, price }) => (price === undefined ? [] : [[url, price] as const])));
 
 /** As the log says it. */
 export function changeInWords(change: Change): string {

@@ -58,6 +58,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   });
   const connections = watchConnections(app.server);
   connectionsOf.set(app.server, connections);
+  stops?.closing.addEventListener('abort', () => connections.stop());
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
@@ -82,6 +83,7 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
     // on a connection that was there before: no new one is taken
     if (isClosing() || stops?.isOurs?.() === false) throw stopping();
     request.caller = access.check(request.headers, scope, request.noted);
+    refusePacked(request.headers['content-encoding']);
   });
   app.addHook('preParsing', async (request, reply) => {
     if ((request.caller as Caller | null) === null) return;
@@ -127,6 +129,16 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
 /** How its client reads errors: by the path, else by what only Anthropic's clients send. */
 function shapeOf({ routeOptions, headers }: FastifyRequest): Dialect['errors'] {
   return routeOptions.config.errors ?? ('anthropic-version' in headers ? 'anthropic' : 'openai');
+}
+
+/** What is packed has a length that nobody knows before it is unpacked: no body is taken so. */
+function refusePacked(encoding: string | undefined): void {
+  if (encoding === undefined || ['', 'identity'].includes(encoding.trim().toLowerCase())) return;
+  throw new ApiError(
+    415,
+    `Expected a body without content-encoding, found '${encoding.slice(0, 40)}': send it as it is.`,
+    { code: 'unsupported_content_encoding' },
+  );
 }
 
 /** Bodies are read whole, within a bound for all of them; what it returns gives back what a request had of it. */

@@ -12,15 +12,15 @@ import { type KeyRecord, keysPath, readKeys, writeKeys } from './api-keys.ts';
 export const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
-const FROM_NOW = /^(\d{1,5})([dh])$/;
-const HOUR = 3_600_000;
+const FROM_NOW = /^(\d{1,5})([dhms])$/;
+const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000 };
 /** Unix seconds: the last that a day of four digits of a year has; a Date holds 8.64e12, which no form can show */
 export const LAST_EXPIRY = Date.UTC(9999, 11, 31, 23, 59, 59) / 1000;
 
 /** Unix seconds. Exit 64, naming `where`, for what is no time to come. */
 export function expiryOf(text: string, now: number, where: string): number {
   const [, count, unit] = FROM_NOW.exec(text) ?? [];
-  const time = DAY.test(text) ? dayIn(text) : now + Number(count) * (unit === 'd' ? 24 * HOUR : HOUR);
+  const time = DAY.test(text) ? dayIn(text) : now + Number(count) * (UNITS[unit as string] ?? Number.NaN);
   if (time > now) return Math.floor(time / 1000);
   throw usageError(
     `${where}: expected a time to come, such as 30d, 12h or 2027-01-31, found '${text.slice(0, 100)}'`,

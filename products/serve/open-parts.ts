@@ -23,6 +23,7 @@ import { ServerMetrics } from './serve-metrics.ts';
 import { openWorkers } from './serve-workers.ts';
 import type { Parts } from './server-context.ts';
 import { fencedBy, type Standing } from './standby.ts';
+import { watchStanding } from './standing-still.ts';
 import type { OtlpSettings } from './traces/otlp-settings.ts';
 import type { Tracer } from './traces/tracer.ts';
 import { type Clocks, clockOf } from './wall-clock.ts';
@@ -75,6 +76,8 @@ export async function openParts(serving: Serving, stops: Pick<Parts, 'closing' |
     closers.push(() => clock.stop());
     const { now = clock.now, now: stamp = clock.stamp } = serving;
     const run = beginRun(data, { now, say });
+    const standing = watchStanding(say);
+    closers.push(() => standing.stop());
     closers.push(inOrder => inOrder && run.end());
     const tracer = await tracerOf(serving);
     closers.push(() => tracer?.close());
@@ -94,6 +97,7 @@ export async function openParts(serving: Serving, stops: Pick<Parts, 'closing' |
     const named = serving.told?.first.pool.endpoints ?? [];
     const endpoints = new EndpointList({ data, pool, named, now, say });
     const metrics = new ServerMetrics(pool.stats);
+    metrics.pricesOf(endpoints);
     const hooks = { folder: join(data, 'webhooks'), targets: settings.webhooks, env: process.env };
     const webhooks = new Webhooks({ ...hooks, now, say });
     closers.push(() => webhooks.stop());

@@ -81,6 +81,11 @@ export default command({
     ...QUEUE_OPTIONS,
   },
 
+  async refused(argv, error) {
+    const { saidAsJson } = await import('./log/refused.ts');
+    return saidAsJson(`fw ${NAME}`, argv, error);
+  },
+
   async run(options, positionals) {
     const { openStderr } = await import('./log/log.ts');
     const label = `fw ${NAME}`;

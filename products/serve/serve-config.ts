@@ -1,9 +1,9 @@
 /** What a server is told: flags, and the file that --config names (schemas/serve.schema.json). A flag wins. */
 
 import { type PoolSettings, poolOfPipeline } from '../../engine/asking/endpoints/settings.ts';
-import { readYaml } from '../../engine/core/config/yaml.ts';
+import { readYaml, type YamlFile } from '../../engine/core/config/yaml.ts';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
-import { usageError } from '../../engine/core/item/failure.ts';
+import { Fatal, usageError } from '../../engine/core/item/failure.ts';
 import type { Level } from '../../engine/core/item/say.ts';
 import { durationOf } from '../../engine/flow/options.ts';
 import { type QueueFlags, type QueueSettings, queueOf } from '../workers/queue-options.ts';
@@ -140,16 +140,22 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
   if (file && said.discover) checkDiscover(said.discover, file, env);
   const data = flags.data ?? said.data;
   if (data === undefined) throw usageError('expected a data folder for the server, found none: --data DIR');
-  const limits = limitsOf(said, LIVE);
-  const { host, port } = placeOf(flags.listen ?? said.listen ?? LISTEN);
+  const limits = limitsOf(said, LIVE, file);
+  const isListenTold = flags.listen === undefined && said.listen !== undefined;
+  const place = (): ReturnType<typeof placeOf> => placeOf(flags.listen ?? said.listen ?? LISTEN);
+  const { host, port } = isListenTold ? placed(file, ['listen'], place) : place();
+  const timeOf = (key: 'grace' | 'cache' | 'interactive_ttft', usual = ''): number =>
+    placed(file, [key], () => durationOf(said[key] ?? usual, key));
   return {
     data,
     settings: {
       host,
       port,
-      grace: durationOf(flags.grace ?? said.grace ?? GRACE, '--grace'),
-      keep: keepOf(said.keep),
-      diskReserve: said.disk_reserve === undefined ? null : bytesOf(said.disk_reserve, 'disk_reserve'),
+      grace: flags.grace === undefined ? timeOf('grace', GRACE) : durationOf(flags.grace, '--grace'),
+      keep: placed(file, ['keep'], () => keepOf(said.keep)),
+      diskReserve: placed(file, ['disk_reserve'], () =>
+        said.disk_reserve === undefined ? null : bytesOf(said.disk_reserve, 'disk_reserve'),
+      ),
       limits: { ...LIMITS, ...said.limits },
       webhooks: said.webhooks ?? [],
       discover: said.discover ?? [],
@@ -164,13 +170,15 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
       gateway: {
         models: said.models ?? {},
         reserve: said.interactive_reserve ?? RESERVE,
-        ttft:
-          said.interactive_ttft === undefined ? null : durationOf(said.interactive_ttft, 'interactive_ttft'),
+        ttft: said.interactive_ttft === undefined ? null : timeOf('interactive_ttft'),
         limits,
         limitsOf: new Map(
-          Object.entries(said.interactive_models ?? {}).map(([model, own]) => [model, limitsOf(own, limits)]),
+          Object.entries(said.interactive_models ?? {}).map(([model, own]) => [
+            model,
+            limitsOf(own, limits, file, ['interactive_models', model]),
+          ]),
         ),
-        cacheFor: said.cache === undefined ? null : durationOf(said.cache, 'cache'),
+        cacheFor: said.cache === undefined ? null : timeOf('cache'),
         isRecordRequired: said.record !== 'best_effort',
         runaway: said.runaway === undefined ? null : { ...RUNAWAY, ...said.runaway },
       },
@@ -185,15 +193,30 @@ export function settingsOf(flags: ServeFlags, env: NodeJS.ProcessEnv = {}) {
   };
 }
 
-/** `usual` where nothing is said. */
-function limitsOf(file: Interactive, usual: LiveLimits): LiveLimits {
-  const limits = { ...usual, tries: file.interactive_tries ?? usual.tries };
+/** What of the file cannot be read is told with its place, as all else that is wrong there: 65. */
+function placed<T>(file: YamlFile | undefined, segments: readonly string[], read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (file === undefined || !(error instanceof Fatal)) throw error;
+    throw file.complain(segments, error.message.replace(/^--/, ''));
+  }
+}
+
+/** `usual` where nothing is said; `at`: where it is said in the file. */
+function limitsOf(
+  said: Interactive,
+  usual: LiveLimits,
+  file: YamlFile | undefined,
+  at: readonly string[] = [],
+): LiveLimits {
+  const limits = { ...usual, tries: said.interactive_tries ?? usual.tries };
   for (const [limit, name] of Object.entries(TIMES) as [
     keyof typeof TIMES,
     (typeof TIMES)[keyof typeof TIMES],
   ][]) {
-    const time = file[name];
-    if (time !== undefined) limits[limit] = durationOf(time, name);
+    const time = said[name];
+    if (time !== undefined) limits[limit] = placed(file, [...at, name], () => durationOf(time, name));
   }
   return limits;
 }

@@ -5,6 +5,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { type EndpointStats, isThere, type PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import { CallMetrics } from './call-metrics.ts';
+import type { EndpointList } from './endpoint-list.ts';
 import type { Webhooks } from './webhooks.ts';
 
 /** By name; one that ends in `_total` is a counter, all others are gauges. */
@@ -136,6 +137,15 @@ export class ServerMetrics {
   /** Times that are noted as they come, in seconds. */
   times(name: string, help: string, buckets: number[]): Histogram {
     return new Histogram({ name, help, buckets, registers: [this.#registry] });
+  }
+
+  pricesOf(endpoints: Pick<EndpointList, 'priceOf' | 'hourPrices'>): void {
+    this.calls.priceOf = url => endpoints.priceOf(url);
+    const fw_endpoint_hour_price = [
+      'What an hour of an endpoint costs that is paid by the hour, as the pool file says.',
+      'endpoint',
+    ] as const;
+    this.measure({ fw_endpoint_hour_price }, () => ({ fw_endpoint_hour_price: endpoints.hourPrices() }));
   }
 
   countHooks(webhooks: Webhooks): void {

@@ -157,7 +157,7 @@ function stepOf(model: ModelFacts, machine: Machine): Timed {
             name: 'experts',
             value: expertsMs,
             unit: 'ms for all of them',
-            formula: `${gb(parts.experts * stored.experts.bytes)} GB a card, of which n tokens touch 1 − (1 − ${experts.perToken}/${experts.count})ⁿ`,
+            formula: `${gb(parts.experts * stored.experts.bytes)} GB a card, of which n tokens, padded to a CUDA graph, touch 1 − (1 − ${experts.perToken}/${experts.count})ⁿ`,
           },
         ]
       : []),

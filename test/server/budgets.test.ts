@@ -1,5 +1,5 @@
 /**
- * Random requests of ten keys with budgets, live, streamed, embeddings and batches, with kills between: what is spent is what
+ * Random requests of ten keys with budgets, live, streamed, in all dialects, with streams that are left, and batches, with kills between: what is spent is what
  * is on record and what is billed, and no budget is exceeded by more than what was in flight.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -20,24 +20,73 @@ const KEYS = 10;
 const MOST = 40;
 
 interface Act {
-  kind: 'chat' | 'stream' | 'counted' | 'embeddings' | 'batch';
+  kind: 'chat' | 'stream' | 'counted' | 'embeddings' | 'batch' | keyof typeof OTHERS;
+  /** a stream of another dialect; and whether its client leaves at the first bytes */
+  streamed: boolean;
+  left: boolean;
   key: number;
   tokens: number;
   lines: number;
 }
 
+/** What other paths are asked. */
+const OTHERS = {
+  '/responses': (input: string, tokens: number) => ({ input, max_output_tokens: tokens }),
+  '/messages': (content: string, tokens: number) => ({
+    messages: [{ role: 'user', content }],
+    max_tokens: tokens,
+  }),
+  '/chat/completions': (content: string, tokens: number) => ({
+    messages: [{ role: 'user', content }],
+    max_completion_tokens: tokens,
+  }),
+  '/completions': (prompt: string, tokens: number) => ({ prompt, max_tokens: tokens }),
+  '/score': (text: string) => ({ text_1: text, text_2: text }),
+  '/audio/transcriptions': () => ({ file_url: 'data:audio/wav;base64,UklGRg==' }),
+} as const;
+const READS = new Set<string>(['/score', '/audio/transcriptions']);
+
+async function asked({ baseURL, apiKey }: OpenAI, act: Act, nonce: string): Promise<void> {
+  const { kind, tokens, streamed, left } = act;
+  const stream = streamed && !READS.has(kind) ? { stream: true } : {};
+  const controller = new AbortController();
+  try {
+    const answer = await fetch(`${baseURL}${kind}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: MODEL,
+        ...OTHERS[kind as keyof typeof OTHERS](nonce, tokens),
+        ...stream,
+      }),
+      signal: controller.signal,
+    });
+    if (![200, 429].includes(answer.status)) expect(`${kind} ${answer.status}`).toMatch(/ 50[234]$/);
+    for await (const _chunk of answer.body ?? []) if (left) controller.abort();
+  } catch (error) {
+    if (!/abort|terminated|fetch failed|socket/i.test(String(error))) throw error;
+  }
+}
+
 const acts = fc.record<Act>({
-  kind: fc.constantFrom('chat', 'chat', 'stream', 'counted', 'embeddings', 'batch'),
+  kind: fc.constantFrom(
+    ...(['chat', 'stream', 'counted', 'embeddings', 'batch'] as const),
+    ...(Object.keys(OTHERS) as (keyof typeof OTHERS)[]),
+  ),
+  streamed: fc.boolean(),
+  left: fc.boolean(),
   key: fc.integer({ min: 0, max: KEYS - 1 }),
   tokens: fc.integer({ min: 1, max: 20 }),
   lines: fc.integer({ min: 1, max: 20 }),
 });
 
 /** Does it; resolves to the id of a batch that was made. What is refused, or lost with the server, is no error. */
-async function done(client: OpenAI, { kind, tokens, lines }: Act, nonce: string): Promise<string | null> {
+async function done(client: OpenAI, act: Act, nonce: string): Promise<string | null> {
+  const { kind, tokens, lines } = act;
   const ask = { model: MODEL, messages: [{ role: 'user' as const, content: nonce }], max_tokens: tokens };
   try {
-    if (kind === 'chat') await client.chat.completions.create(ask);
+    if (Object.hasOwn(OTHERS, kind)) await asked(client, act, nonce);
+    else if (kind === 'chat') await client.chat.completions.create(ask);
     else if (kind === 'embeddings') await client.embeddings.create({ model: MODEL, input: nonce });
     else if (kind === 'batch') {
       const all = Array.from({ length: lines }, (_, n) => lineOf(`${nonce} ${n}`, { max_tokens: tokens }));

@@ -72,6 +72,15 @@ test('a file that is wrong, or away, changes nothing, and is said with its place
       /whsec_.*FW_TEST_NONE/,
     ],
     ['models: {}\n', /expected an endpoint to ask, found none/],
+    [
+      `${poolOf(one.url)}cache: 5 bananas\n`,
+      /serve\.yaml:2:8: cache: expected a duration such as .*'5 bananas'/,
+    ],
+    [`${poolOf(one.url)}keep: { record_bytes: 5XB }\n`, /serve\.yaml:2:7: keep.record_bytes: expected bytes/],
+    [
+      `${poolOf(one.url)}interactive_models: { a: { interactive_timeout: soon } }\n`,
+      /serve\.yaml:2:\d+: interactive_timeout: expected a duration/,
+    ],
     [`${poolOf(one.url)}: : :\n`, /serve\.yaml:\d/],
     [
       `${poolOf(one.url)}discover: [{ limit: 3 }]\n`,

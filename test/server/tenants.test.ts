@@ -6,6 +6,7 @@ import { type KeyRecord, openKeys, readKeys, writeKeys } from '../../products/se
 import { folder, shell } from '../fw.ts';
 import { type Ask, nonceIn, serve } from '../pool/serving.ts';
 import { begin, lineOf, linesIn, linesOf, reached } from './batching.ts';
+import { configured } from './reloading.ts';
 import { keyOf, MODEL, served, simulated } from './serving.ts';
 
 const post = (url: string, key: string, content: string, more: object = {}) =>
@@ -344,6 +345,32 @@ test('who spent what: the export names owner, arm and time to the first token; c
   expect(table).toContain(`without a price, and in no cost: ${MODEL}`);
   for (const wrong of ['--by keys', '--by key,key', '--price x', '--by key --price m=1'])
     expect((await shell(`fw ledger cost --ledger ${data} ${wrong}`)).code).toBe(64);
+});
+
+test('what calls cost is in /metrics, by the price of each endpoint, and follows the file', async () => {
+  const [token, hour] = [await simulated(), await simulated({ model: 'other' })];
+  const poolOf = (price: string): string =>
+    `pool: { endpoints: [{ url: "${token.url}", price: ${price} }, { url: "${hour.url}", price: 2.5 }] }\n`;
+  const server = await configured(poolOf('1000000/2000000'));
+  const page = async (): Promise<string> => (await fetch(`${server.url}/metrics`)).text();
+  const ask = async (model: string): Promise<{ prompt_tokens: number; completion_tokens: number }> => {
+    const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'x' }], max_tokens: 5 });
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${server.url}/v1/chat/completions`, { method: 'POST', headers, body });
+    return ((await answer.json()) as { usage: { prompt_tokens: number; completion_tokens: number } }).usage;
+  };
+  expect(await page()).not.toContain('fw_cost_total{');
+  const one = await ask(MODEL);
+  await ask('other');
+  const where = `fw_cost_total{endpoint="${token.url}",model="${MODEL}",kind="live"}`;
+  let cost = one.prompt_tokens + 2 * one.completion_tokens;
+  expect(await page()).toContain(`${where} ${cost}\n`);
+  expect(await page()).toContain(`fw_endpoint_hour_price{endpoint="${hour.url}"} 2.5\n`);
+  expect(await page()).not.toContain(`fw_cost_total{endpoint="${hour.url}"`);
+  await server.again(poolOf('3000000/2000000'));
+  const two = await ask(MODEL);
+  cost += 3 * two.prompt_tokens + 2 * two.completion_tokens;
+  expect(await page()).toContain(`${where} ${cost}\n`);
 });
 
 test('a stream whose client goes away is charged for what came of it', async () => {

@@ -14,6 +14,7 @@ import {
   decodeMs,
   decodeStepsBy,
   expertsMs,
+  paddedTokens,
   scaledTimes,
   stepMs,
 } from '../../products/simulator/steptime.ts';
@@ -319,6 +320,11 @@ describe('the step', () => {
     expect(expertsMs(times, 1)).toBeCloseTo(1);
     expect(expertsMs(times, 16)).toBeCloseTo(16 * (1 - (15 / 16) ** 16));
     expect(expertsMs(times, 10_000)).toBeCloseTo(16);
+    // the rows that a CUDA graph has more pass the router too
+    expect(expertsMs(times, 11)).toBe(expertsMs(times, 16));
+    expect([1, 2, 3, 5, 8, 9, 249, 257, 511, 513].map(paddedTokens)).toEqual([
+      1, 2, 4, 8, 8, 16, 256, 272, 512, 513,
+    ]);
   });
 
   test('twice as slow is twice as long, whatever a step is made of', () => {

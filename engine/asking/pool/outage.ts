@@ -157,7 +157,7 @@ export class Outages {
     const { clock } = this.#options;
     Object.assign(endpoint, { state: 'down', cause, probeAt: 0, lostAt: null, lostToldAt: null });
     noteHeard(endpoint, clock.now());
-    if (!endpoint.probing) void this.#lookAgain(endpoint);
+    if (!endpoint.probing) void this.#lookAgain(endpoint, true);
   }
 
   close(): void {
@@ -173,7 +173,8 @@ export class Outages {
     endpoint.probeAt = this.#options.clock.now() + wait;
   }
 
-  async #lookAgain(endpoint: Endpoint): Promise<void> {
+  /** `isFirst`: somebody has just named it, and hears of it either way. */
+  async #lookAgain(endpoint: Endpoint, isFirst = false): Promise<void> {
     const { models, warn, onBack, clock, timing } = this.#options;
     endpoint.probing = true;
     const before = endpoint.cause;
@@ -196,6 +197,10 @@ export class Outages {
       const most =
         clock.now() - (endpoint.lostAt ?? 0) < timing.giveUp ? timing.reprobeSoon : timing.reprobeLast;
       this.#probeLater(endpoint, Math.min(most, endpoint.probeWait * 2));
+      if (isFirst)
+        warn(`${endpoint.url} is not up: ${endpoint.cause}; it is asked once it answers`, {
+          ...{ event: 'endpoint-down', level: 'warn', endpoint: endpoint.url },
+        });
     }
   }
 

@@ -54,7 +54,7 @@ export async function startPool(endpoints: readonly Endpoint[], start: Start): P
   } catch (error) {
     const isGone = error instanceof Fatal && (error.exit === EXIT.unavailable || endpoints.length === 0);
     if (!replayable || !isGone) throw error;
-    const [why] = error.message.split('\n', 1);
+    const why = inOneLine(error.message);
     warn(`continuing with the ${counted(ledger.answers, 'answer')} on record: ${why}`);
     const isOpen = !needsDefault && models.length === 0;
     found = {
@@ -64,6 +64,13 @@ export async function startPool(endpoints: readonly Endpoint[], start: Start): P
   }
   ledger?.begin(found, urls);
   return found;
+}
+
+/** A heading with its causes below it, without what to do about them: `expected …, found none: URL: cause; URL: cause`. */
+function inOneLine(message: string): string {
+  const [first = '', ...rest] = message.split('\n');
+  const causes = rest.filter(line => line.startsWith('  ')).map(line => line.trim());
+  return causes.length === 0 ? first : `${first} ${causes.join('; ')}`;
 }
 
 /** What adds up, and bounds, what a run spends; null where nothing has a price or a bound, and for a server. */

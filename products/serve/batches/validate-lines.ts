@@ -89,7 +89,11 @@ async function validate(path: string, { endpoint, lines, line: maxLine, signal, 
     total += 1;
     if (trouble) {
       const param = /^expected (custom_id|method|url|body)\b/.exec(trouble.message)?.[1] ?? null;
-      return wrong(line, CODES[trouble.code] ?? 'invalid_request', sentence(trouble.message), param);
+      // whoever sent it has no flags
+      const said = trouble.message
+        .replace('a row of at most', 'a line of at most')
+        .replace(' (--max-line)', '');
+      return wrong(line, CODES[trouble.code] ?? 'invalid_request', sentence(said), param);
     }
     const loss = lossless(text);
     if (loss) return wrong(line, 'invalid_json_line', sentence(loss.message));
