@@ -5,6 +5,7 @@
 # make wheel         the Python package, with the built program inside, into python/dist/; test/suites/python.sh tests it
 # make fuzz          the property tests with new seeds until stopped, or for MINUTES=…; SEED=… begins there, RUNS=… cases each
 # make crash         every kill point, failing write and full disk of the ledger, and random schedules of faults; most of an hour
+# make stores        S3 by a server of others (s3rver of npm, or AWS_ENDPOINT_URL): every call, then 1 GB killed at each part; some minutes
 # make bench RIG=…   docs/performance.md, most of an hour on a quiet machine; RIG is a folder of what fw is measured against. One part of
 #                    it: make bench-text, bench-ingest, bench-calls (the client by a bare loop and by aiohttp), bench-ledger, bench-pool, bench-limits (CHAINS=1000 for the quick half), bench-sockets, bench-clock (the times of fw bench), bench-foretold (fw plan beside fw bench), bench-gateway (what fw serve adds), bench-live-beside-batch (TTFT of live calls beside batches; WIRE=1 on sockets too), bench-simulator
 # make large-batch   a batch file of 1,000,000 lines, or of LINES=…, killed three times and gone on; most of half an hour
@@ -27,7 +28,7 @@ OUT   ?= demo
 AS    = $(if $(DOCUMENT),--set legacy-convert.document=true)
 SOURCES := $(shell find index.ts answers.ts errors.ts simulator.ts bin stages engine products fixtures schemas -name '*.ts' -o -name '*.schema.json') $(shell find pipelines/starters -type f) build.mjs package.json
 
-.PHONY: demo test test-all suites wheel fuzz crash bench large-batch standby soak soak-gateway calibration batch batch4 revalidate recover clean
+.PHONY: demo test test-all suites wheel fuzz crash stores bench large-batch standby soak soak-gateway calibration batch batch4 revalidate recover clean
 
 demo: dist/.built
 	@fixtures/demo.sh $(OUT)
@@ -55,6 +56,9 @@ fuzz: node_modules/.installed
 
 crash: dist/.built
 	@test/crash/run.sh
+
+stores: dist/.built
+	@test/by-hand/stores.sh
 
 bench: bench-text bench-ingest bench-calls bench-ledger bench-pool bench-simulator bench-gateway
 

@@ -25,7 +25,7 @@ import {
   SCHEMA_OPTION,
 } from '../engine/audit/recheck.ts';
 import { ItemFailure, usageError } from '../engine/core/item/failure.ts';
-import { type Item, isItem, type Step } from '../engine/core/item/item.ts';
+import { type Item, isCalls, isItem, type Step } from '../engine/core/item/item.ts';
 import { summarise } from '../engine/core/json/show.ts';
 import { namesIn } from '../engine/flow/options.ts';
 import { stage } from '../engine/flow/stage.ts';
@@ -67,6 +67,7 @@ export default stage({
     const checkedStep = (step: Step, at: string): Step => {
       const judged = judge.ofStep(step.agent);
       if (step.output === undefined) return readAgain(step, judged, fixes);
+      if (judged.check.calls && isCalls(step)) return step; // nobody said in which form a tool is called
       const { value, repairs } = fitting(step.output, judged.check, fixes, () => ({ agent: step.agent, at }));
       return repairs.length === 0 ? step : changedStep(step, value, 'coerced', repairs);
     };

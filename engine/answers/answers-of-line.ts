@@ -5,7 +5,14 @@
  */
 
 import { hash } from 'node:crypto';
-import { type FullText, isItem, type Repair, type Response, type WholeAnswer } from '../core/item/item.ts';
+import {
+  type FullText,
+  isCalls,
+  isItem,
+  type Repair,
+  type Response,
+  type WholeAnswer,
+} from '../core/item/item.ts';
 import { lossless } from '../core/json/lossless.ts';
 import { isObject, type JsonObject, same } from '../core/json/pointer.ts';
 import { applyEdits, editsOf, replay, valueEntries } from './entries.ts';
@@ -27,6 +34,8 @@ export interface Answer {
   response?: Response;
   /** the model's text, to the letter; absent where nothing says it */
   said?: string;
+  /** the output is what its agent called, and not what it said */
+  isCalls?: true;
   /** the text has another hash than the model's: somebody edited it, or the output that stands for it */
   isEdited?: true;
   /** there where only the beginning of the text was kept */
@@ -78,6 +87,7 @@ export function answerOf(step: unknown, at: string): Answer {
     ...(answered && { response: answered }),
     ...(said !== undefined && { said }),
     ...(isEdited && { isEdited }),
+    ...(isCalls(read) && { isCalls: true as const }),
     ...(isWhole(read.whole) && { whole: read.whole }),
     rung: typeof read.rung === 'string' ? read.rung : 'of no rung',
     saw: typeof read.saw === 'string' ? read.saw : 'of no rung',
@@ -146,8 +156,15 @@ export function givenBy(said: string, repairs: readonly Repair[], output: unknow
 }
 
 /** Whether the entries, applied to the model's text, give the output; undefined where that cannot be known. */
-export function isAccountedFor({ said, isEdited, repairs, output }: Answer): boolean | undefined {
+export function isAccountedFor({
+  said,
+  isEdited,
+  isCalls: isCalled,
+  repairs,
+  output,
+}: Answer): boolean | undefined {
   if (isEdited) return false;
+  if (isCalled) return repairs.length === 0;
   if (said === undefined || output === undefined) return undefined;
   return same(givenBy(said, repairs, output), output);
 }

@@ -109,6 +109,8 @@ export interface Check {
   text?: { isFree: boolean };
   /** text behind an answer makes it none; absent where it is left out */
   textAfter?: 'refuse';
+  /** its agent has tools: what it called is an answer where it says nothing that is one */
+  calls?: true;
 }
 
 const NONE: readonly SchemaFinding[] = Object.freeze([]);

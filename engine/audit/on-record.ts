@@ -21,7 +21,16 @@ import {
 } from '../asking/ledger/read-ledger.ts';
 import type { RecordedAnswer } from '../core/item/call.ts';
 import { dataError } from '../core/item/failure.ts';
-import { type Item, idOf, isItem, isRawRequest, type Repair, type Step, worse } from '../core/item/item.ts';
+import {
+  besideOf,
+  type Item,
+  idOf,
+  isItem,
+  isRawRequest,
+  type Repair,
+  type Step,
+  worse,
+} from '../core/item/item.ts';
 import { counted, number } from '../core/item/wording.ts';
 import { differenceIn, isObject, type JsonObject, same, valueAt } from '../core/json/pointer.ts';
 import { show } from '../core/json/show.ts';
@@ -205,7 +214,7 @@ function otherAnswer(claim: Claim, call: RecordedCall, agents: Agents): Violatio
   const { text, whole, finish } = call;
   const logprobs = agent.sampling.logprobs ? call.logprobs : undefined;
   const reading = readReply(
-    { text, finish, ...(whole && { whole }), ...(logprobs && { logprobs }) },
+    { text, finish, ...(whole && { whole }), ...(logprobs && { logprobs }), ...besideOf(call) },
     checkOf(agent),
   );
   const { problem, repairs } = reading;
@@ -262,6 +271,9 @@ function otherRest({ at, step }: Claim, find: (key: string) => RecordedCall | nu
       return broken(RULE, `${at}/rejected/${nth}/raw`, `the text on record, ${show(call.text)}`, show(raw));
     if (nth === calls.length - 1 && logprobs !== undefined && !same(logprobs, call.logprobs))
       return broken(RULE, `${at}/logprobs`, 'those on record', 'others');
+    for (const name of ['tool_calls', 'reasoning'] as const)
+      if (nth === calls.length - 1 && step[name] !== undefined && !same(step[name], call[name]))
+        return broken(RULE, `${at}/${name}`, 'what is on record', show(step[name]));
   }
   if (usage.prompt === sum.prompt && usage.completion === sum.completion) return null;
   return broken(RULE, `${at}/usage`, `${sum.prompt} and ${sum.completion} tokens, as on record`, show(usage));
@@ -324,6 +336,7 @@ function openRecorded(path: string) {
         ...{ item, agent, round, attempt, text: answer, finish, usage, redacted: redacted === true },
         ...(whole && { whole }),
         ...(logprobs && { logprobs }),
+        ...besideOf(call),
         messages: Array.isArray(messages) ? messages.filter(isObject) : [],
         ...(body !== undefined && { body }),
       };

@@ -1,6 +1,6 @@
 /** How many lines or rows files hold, and a part of them: --offset, --limit and --shard, which machines may share out. */
 import { fstatSync, statSync } from 'node:fs';
-import { inputsOf } from '../core/files/input-files.ts';
+import { inputsOf, isRemote } from '../core/files/input-files.ts';
 import { openLines } from '../core/files/line-places.ts';
 import { isPackedFile } from '../core/files/unpacked.ts';
 import { usageError } from '../core/item/failure.ts';
@@ -28,6 +28,7 @@ const SHELLS_FILE = '/proc/self/fd/0';
 export async function countRows(files: readonly string[], counting: Counting): Promise<number | null> {
   try {
     const paths = (files.length === 0 ? ['-'] : files).map(path => (path === '-' ? SHELLS_FILE : path));
+    if (paths.some(isRemote)) return await countElsewhere(paths, counting);
     const kinds = paths.map(path => (path === SHELLS_FILE ? fstatSync(0) : statSync(path)));
     const bytes = kinds.reduce((sum, { size }) => sum + size, 0);
     if (bytes > MOST_BYTES || kinds.some(kind => !kind.isFile())) return null;
@@ -38,6 +39,21 @@ export async function countRows(files: readonly string[], counting: Counting): P
   } catch {
     return null;
   }
+}
+
+/** What is elsewhere is fetched once more to be counted: a Parquet file's last bytes say it, of others no more than this. */
+const MOST_FETCHED = 2 ** 26;
+
+async function countElsewhere(paths: readonly string[], counting: Counting): Promise<number | null> {
+  if (!paths.every(isRemote)) return null;
+  const { openRemote } = await import('../core/remote/reading.ts');
+  let bytes = 0;
+  for (const path of paths.filter(path => !/\.parquet$/i.test(path))) {
+    bytes += (await openRemote(path).known()).size;
+    if (bytes > MOST_FETCHED) return null;
+  }
+  const format = counting.format === 'lines' ? 'ndjson' : counting.format;
+  return countTableRows(inputsOf(paths), { ...counting, format });
 }
 
 /** Lines that are not empty, a block in each turn of the event loop. */

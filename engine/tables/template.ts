@@ -14,8 +14,8 @@ export interface Template {
   path: string;
   /** what the template takes from outside; no names that it gives itself */
   variables: readonly string[];
-  /** Throws ItemFailure `template-failed`. */
-  render(values: { [column: string]: string }): string;
+  /** `beside`: what it may name that is no column, which goes before it. Throws ItemFailure `template-failed`. */
+  render(values: { [column: string]: string }, beside?: { [name: string]: unknown }): string;
 }
 
 /** What says where the prompts of a table come from. */
@@ -98,10 +98,10 @@ export async function readLiquid(text: string, path: string): Promise<Template> 
     return {
       path,
       variables: liquid.globalVariablesSync(template),
-      render(values) {
+      render(values, beside) {
         row = values;
         try {
-          return liquid.renderSync(template, { ...values }); // {% increment %} writes into what it is given
+          return liquid.renderSync(template, { ...beside, ...values }); // {% increment %} writes into what it is given
         } catch (error) {
           const { message } = error as Error;
           const name = /^undefined variable: ([^,\n]{1,100})/.exec(message)?.[1];

@@ -11,6 +11,7 @@ import { type CallHead, callsOf, type Line, type Tell } from '../../engine/askin
 import { readRequest, type Texts, textsOf } from '../../engine/asking/ledger/request-texts.ts';
 import { broken, writePage } from '../../engine/core/files/ndjson-out.ts';
 import { Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
+import { besideOf } from '../../engine/core/item/item.ts';
 import { counted } from '../../engine/core/item/wording.ts';
 import { visible } from '../../engine/core/json/visible.ts';
 import { command } from '../../engine/flow/command.ts';
@@ -219,6 +220,7 @@ function documentOf(line: Line & { call: CallHead }, { answers, nameOf, file, pa
     ...(isAnswer && { output: answer }),
     ...(whole && { whole }),
     ...(logprobs && { logprobs }),
+    ...besideOf(call),
     ...(finish !== undefined && { finish }),
     ...(usage && {
       tokens: {

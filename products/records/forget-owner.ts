@@ -90,7 +90,8 @@ function bytesAt(path: string, at: number, length: number): Buffer {
 
 /** The line without its texts, sealed, in exactly `length` bytes: JSON may have spaces before a comma. */
 function bareLine(call: CallHead, length: number): Buffer {
-  const { answer, detail: _detail, whole: _whole, logprobs: _logprobs, ...kept } = call;
+  const { answer, detail: _detail, whole: _whole, logprobs: _logprobs, ...named } = call;
+  const { tool_calls: _calls, reasoning: _reasoning, reasoning_whole: _thought, ...kept } = named;
   const bare = { ...kept, ...(answer !== undefined && { answer: '' }) };
   const request = { path: call.agent, body: {} };
   const room = length - SEAL_LENGTH;

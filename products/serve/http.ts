@@ -5,6 +5,7 @@
 import { type IncomingMessage, type Server, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Dialect } from '../../engine/core/item/dialects.ts';
 import { usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import type { Access, Caller } from './access.ts';
@@ -68,6 +69,8 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   const open = new Set<FastifyReply>();
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id);
+    // where Anthropic's clients look for it, whatever they ask and whoever refuses it
+    if (shapeOf(request) === 'anthropic') void reply.header('request-id', request.id);
     request.noted = {};
     // an answer that nobody waits for any more has a close, and no end
     if (tell !== undefined)
@@ -133,6 +136,11 @@ function refusePacked(encoding: string | undefined): void {
   );
 }
 
+/** How its client reads errors: by the path, else by what only Anthropic's clients send. */
+function shapeOf({ routeOptions, headers }: FastifyRequest): Dialect['errors'] {
+  return routeOptions.config.errors ?? ('anthropic-version' in headers ? 'anthropic' : 'openai');
+}
+
 /** Bodies are read whole, within a bound for all of them; what it returns gives back what a request had of it. */
 function addBodies(app: FastifyInstance, mostBody: number): (request: FastifyRequest) => void {
   app.removeAllContentTypeParsers();
@@ -176,7 +184,7 @@ function answer(reply: FastifyReply, error: ApiError): FastifyReply {
     .code(error.status)
     .headers(error.headers)
     .header('content-type', 'application/json; charset=utf-8')
-    .send(bodyOfError(error, reply.request.routeOptions.config.errors));
+    .send(bodyOfError(error, shapeOf(reply.request)));
 }
 
 /** It may still be sending: what it sends is dropped, so that it finds the answer, and then the connection ends. */

@@ -246,6 +246,6 @@ export class RequestHandler {
       callOff();
       fail('abort');
     });
-    callOff = startAll(backend, reply, request, streamed, listener);
+    callOff = startAll(backend, reply, request, streamed, came, listener);
   }
 }

@@ -32,12 +32,21 @@ type Json = Record<string, unknown>;
 
 /** Layers of these are an attention and a gated feed-forward layer of three matrices, or experts of such. */
 const KNOWN_TYPES = new Set(
-  'llama mistral mixtral qwen2 qwen3 qwen2_moe qwen3_moe gemma gemma2 gemma3_text phi3 deepseek_v2 deepseek_v3 gpt_oss llama4 llama4_text granite olmo2 cohere smollm3 kimi_k2'.split(
+  'llama mistral mixtral qwen2 qwen3 qwen2_moe qwen3_moe qwen2_5_vl qwen2_5_vl_text gemma gemma2 gemma3_text phi3 deepseek_v2 deepseek_v3 gpt_oss llama4 llama4_text granite olmo2 cohere cohere2 smollm3 kimi_k2 glm4_moe minimax_m2'.split(
     ' ',
   ),
 );
 
 export const KNOWN_MODELS: readonly string[] = models.map(({ id }) => id);
+
+/** What a config of the kind may leave out: transformers, configuration_gemma3.py, has it as the defaults of its class. */
+const GEMMA3 = {
+  vocab_size: 262_208,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  head_dim: 256,
+  max_position_embeddings: 131_072,
+};
 
 /** The config of a model by its name on the hub, or that of one of the same shape; undefined where its facts do not ship. */
 export function knownConfig(name: string): unknown {
@@ -48,7 +57,8 @@ export function knownConfig(name: string): unknown {
 /** @throws RangeError that names the field that is missing or cannot be, `where` in front of it */
 export function factsOf(config: unknown, where: string, quantization?: string, dtype?: string): ModelFacts {
   if (!isRecord(config)) throw new RangeError(`${where}: expected an object, as config.json is one`);
-  const text = isRecord(config.text_config) ? { ...config, ...config.text_config } : config;
+  const said: Json = isRecord(config.text_config) ? { ...config, ...config.text_config } : config;
+  const text: Json = said.model_type === 'gemma3_text' ? { ...GEMMA3, ...said } : said;
   const read = reader(text, where);
   const type = text.model_type;
   if (typeof type !== 'string' || !KNOWN_TYPES.has(type)) {
@@ -84,7 +94,7 @@ export function factsOf(config: unknown, where: string, quantization?: string, d
     kvHeads,
     headSize: read('head_dim', 8, 8_192, Math.floor(hidden / heads)),
     vocabulary: read('vocab_size', 16, 10_000_000),
-    isTied: text.tie_word_embeddings === true || type.startsWith('gemma') || type === 'cohere',
+    isTied: text.tie_word_embeddings === true || type.startsWith('gemma') || type.startsWith('cohere'),
     dense: { width: denseLayers === 0 ? 0 : read(denseField, 16, 1_048_576), layers: denseLayers },
     experts,
     latent,
@@ -142,7 +152,9 @@ function latentOf(config: Json, read: Read): NonNullable<ModelFacts['latent']> {
 /** As vLLM takes it: some kinds of scaling are in max_position_embeddings already, others are not. */
 function contextOf(config: Json, read: Read): number | null {
   if (config.max_position_embeddings === undefined) return null;
-  const tokens = read('max_position_embeddings', 16, 100_000_000);
+  // Command R says less there than it is made for, and vLLM goes by the other field
+  const field = config.model_max_length ? 'model_max_length' : 'max_position_embeddings';
+  const tokens = read(field, 16, 100_000_000);
   const scaling = config.rope_scaling;
   if (!isRecord(scaling) || String(config.model_type).startsWith('gemma3')) return tokens;
   const { factor, original_max_position_embeddings: original } = scaling;
@@ -177,8 +189,13 @@ function windowOf(config: Json, type: string, layers: number, read: Read): Model
     return those.length === 0 ? null : { tokens, layers: Math.min(layers, those.length) };
   }
   if (type === 'gemma2' || type === 'gpt_oss') return { tokens, layers: Math.ceil(layers / 2) };
-  if (type === 'gemma3_text')
-    return { tokens, layers: layers - Math.floor(layers / read('sliding_window_pattern', 2, layers, 6)) };
+  // every sixth layer, or every fourth, sees all
+  const pattern = type === 'gemma3_text' ? 6 : type === 'cohere2' ? 4 : null;
+  if (pattern !== null)
+    return {
+      tokens,
+      layers: layers - Math.floor(layers / read('sliding_window_pattern', 2, layers, pattern)),
+    };
   if (type.startsWith('llama4'))
     return { tokens, layers: layers - Math.floor(layers / read('no_rope_layer_interval', 2, layers, 4)) };
   return { tokens, layers };

@@ -12,7 +12,8 @@ import { type Clock, systemClock } from '../../engine/asking/endpoints/pool-cloc
 import { descriptors, socketsOf } from '../../engine/core/files/process.ts';
 import { sendRefusal } from './answer-wire.ts';
 import { biasFrom, type Outcome } from './bias.ts';
-import { completionOf, replyTo } from './chat.ts';
+import { completionOf } from './chat.ts';
+import { chatOf } from './chat-tools.ts';
 import { type Control, Controls, durationFrom, latencyFrom, scheduleFrom } from './control.ts';
 import { embeddingsOf } from './embeddings.ts';
 import { faultsFrom } from './faults.ts';
@@ -91,7 +92,7 @@ const IDLE_MS = 120_000;
 const BACKLOG = 4_096;
 
 const ANSWERERS: ReadonlyMap<string, Answerer> = new Map<string, Answerer>([
-  ['/v1/chat/completions', replyTo],
+  ['/v1/chat/completions', chatOf],
   ['/v1/completions', completionOf],
   ['/v1/embeddings', embeddingsOf],
   ...['/score', '/v1/score'].map(path => [path, scoresOf] as const),

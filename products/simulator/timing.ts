@@ -20,6 +20,8 @@ export interface Work {
   /** the hash of its body */
   request: Buffer;
   streamed: boolean;
+  /** when all of it was there, on the clock of the server */
+  came: number;
 }
 
 /** When what happened, in ms after arrival, and what the prefix cache had. */
@@ -59,6 +61,7 @@ export function startAll(
   { prompts, usage, priority }: Pick<Reply, 'prompts' | 'usage' | 'priority'>,
   request: Buffer,
   streamed: boolean,
+  came: number,
   listener: Listener,
 ): () => void {
   const work = (asked: PromptInput, promptTokens: number, outputTokens: number): Work => ({
@@ -68,6 +71,7 @@ export function startAll(
     priority,
     request,
     streamed,
+    came,
   });
   if (prompts.length === 1) {
     return backend.start(work(prompts[0]!, usage.prompt, Math.max(1, usage.completion)), listener);
@@ -204,6 +208,8 @@ export function engineBackend(
   const engine = new Engine(preset, { byPriority });
   let set: number | null = null;
   let callOff = () => {};
+  /** the engine has been told of all that was until then */
+  let reached = 0;
 
   /** Sets the timer for what is due next, where that has changed. */
   function arm(): void {
@@ -211,32 +217,42 @@ export function engineBackend(
     if (due === set) return;
     callOff();
     set = due;
-    callOff = due === null ? () => {} : clock.after(Math.max(0, due - clock.now()), wake);
+    if (due === null) callOff = () => {};
+    else if (clock.at) callOff = clock.at(due, wake);
+    else callOff = clock.after(Math.max(0, due - clock.now()), wake);
   }
 
   function wake(): void {
     set = null;
     callOff = () => {};
-    engine.advance(clock.now());
+    advance(clock.now());
     arm();
   }
 
-  /** What fell due while this process was busy is run first: nobody comes in before they came. */
-  function now(): number {
-    const time = clock.now();
+  function advance(to: number): void {
+    reached = to;
+    engine.advance(to);
+  }
+
+  /**
+   * What fell due by `time` while this process was busy is run first: nobody comes in before they came, and steps end when
+   * they should have, however late the timer was.
+   */
+  function upTo(time: number): number {
+    const at = Math.max(time, reached);
     const due = engine.due();
-    if (due !== null && due < time) engine.advance(time);
-    return time;
+    if (due !== null && due < at) advance(at);
+    return at;
   }
 
   return {
     kvBlocks,
-    live: () => engine.state(now()),
+    live: () => engine.state(upTo(clock.now())),
     slow(factor) {
-      engine.slow(factor, now());
+      engine.slow(factor, upTo(clock.now()));
       arm();
     },
-    start({ asked, outputTokens, priority, streamed }, listener) {
+    start({ asked, outputTokens, priority, streamed, came }, listener) {
       const handle = engine.add(
         {
           prompt: promptOf(asked),
@@ -259,11 +275,12 @@ export function engineBackend(
               cachedTokens,
             }),
         },
-        now(),
+        // not when it was read: what came before the end of a step is in the next one
+        upTo(came),
       );
       arm();
       return () => {
-        engine.remove(handle, now());
+        engine.remove(handle, upTo(clock.now()));
         arm();
       };
     },

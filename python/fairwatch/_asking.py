@@ -14,6 +14,7 @@ from ._process import Run
 from ._progress import Progress
 from ._tables import Columns, Lines, Row, Source
 from ._task import write_task
+from ._values import are_maps
 from .errors import AnswersFailed, Failure, FairwatchError
 
 Endpoints = Union[str, Sequence[str], None]
@@ -161,8 +162,9 @@ def named_columns(answers: Sequence[Answer], keys: Sequence[str], known: Mapping
 
 def _columns_of(key: str, values: Sequence[Any], properties: Sequence[str]) -> Columns:
     names = dict.fromkeys(properties)
-    is_object = all(isinstance(value, dict) for value in values if value is not None)
-    if not is_object or (not names and not any(isinstance(value, dict) for value in values)):
+    present = [value for value in values if value is not None]
+    is_object = all(isinstance(value, dict) for value in present)
+    if not is_object or (not names and (not present or are_maps(present))):
         return {key: list(values)}
     for value in values:
         names.update(dict.fromkeys(value or ()))

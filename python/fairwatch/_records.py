@@ -75,7 +75,14 @@ def _table(path: str, to: str) -> Any:
         except ImportError as error:
             raise ImportError(f"to={to!r}: expected pyarrow, which reads Parquet, found none; pip install pyarrow") from error
         table = pyarrow.parquet.read_table(made)
-        return table if to == "pyarrow" else table.to_pandas()
+        if to == "pyarrow":
+            return table
+        import pandas  # type: ignore[import-untyped]
+        import pyarrow
+
+        # beside a missing one, whole numbers would be floats, which end at 2**53
+        kinds = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.bool_(): pandas.BooleanDtype()}
+        return table.to_pandas(types_mapper=kinds.get)
 
 
 class Simulated(str):

@@ -41,6 +41,7 @@ def expect_prompt(prompt: Prompt, columns: Optional[Sequence[str]]) -> None:
     if not isinstance(prompt, str):
         raise TypeError(f"prompt: expected a text or a function of a row, found {type(prompt).__name__}")
     if "{{" in prompt or "{%" in prompt:
+        _expect_names(prompt, columns or ())
         return
     single = re.search(r"\{(\w+)\}", prompt)
     if single:
@@ -50,6 +51,18 @@ def expect_prompt(prompt: Prompt, columns: Optional[Sequence[str]]) -> None:
     else:
         advice = f"'{prompt[:40]} {{{{ {next(iter(columns or ()), 'column')} }}}}' would do"
     raise ValueError(f"prompt: expected a column in it, found none; {advice}")
+
+
+def _expect_names(prompt: str, columns: Sequence[str]) -> None:
+    """Raises ValueError for a column whose name is no word of Liquid: `{{ 0 }}` is the number, the same for every row."""
+    for inside in re.findall(r"\{\{([^{}]*)\}\}", prompt):
+        name = inside.split("|")[0].strip("- \t\n")
+        if name in columns and not re.fullmatch(r"[^\W\d][\w-]*", name):
+            raise ValueError(f"prompt: expected a column whose name is a word, found {name!r}; write {{{{ [{_quoted(name)}] }}}}")
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if "'" in name else f"'{name}'"
 
 
 def one_agent(

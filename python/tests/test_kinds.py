@@ -39,7 +39,7 @@ def test_pandas_keeps_its_index_and_order(server, reviews):
 def test_pandas_without_rows_or_names(server):
     pd = pytest.importorskip("pandas")
     assert list(asked(pd.DataFrame({"text": []}), server).columns)[:2] == ["text", "answer.stars"]
-    with pytest.raises(ValueError, match="a name twice"):
+    with pytest.raises(ValueError, match="found .text. twice"):
         asked(pd.DataFrame([[1, 2]], columns=["text", "text"]), server)
 
 

@@ -44,7 +44,19 @@ test.each([
   ['extra: { stream: true }\n', /extra: stream: .*whole answers/],
   ['extra: { n: 3 }\n', /extra: n: .*--samples/],
   ['extra: { seed: 3 }\n', /extra: seed: .*--seed/],
-  ['extra: { tools: [] }\n', /extra: tools: .*fw request/],
+  ['extra: { tools: [] }\n', /extra: tools: .*the key `tools` of the agent file/],
+  ['tools: []\n', /one\.yaml:6:8: tools: expected a list of at least one tool/],
+  ['tools: [{ name: look }]\n', /one\.yaml:6:8: tools: expected \{type: function, .*as tool 1/],
+  [
+    'tools: [{ type: function, function: { name: a } }, { type: function, function: { name: a } }]\n',
+    /tools: expected names of their own, found 'a' twice/,
+  ],
+  [
+    'tools: [{ type: function, function: { name: a } }]\ntool_choice: { type: function, function: { name: b } }\n',
+    /one\.yaml:7:14: tool_choice: expected one of the tools \(a\), found 'b'/,
+  ],
+  ['tool_choice: auto\n', /one\.yaml:6:1: tool_choice: expected tools beside it/],
+  ['tools: none.json\n', /one\.yaml:6:8: tools: expected the path of a list of tools, found no file/],
   ['extra: { max_tokens: 5 }\n', /extra: max_tokens: expected it under sampling/],
   ['extra: { temperature: 1 }\n', /extra: temperature: expected it under sampling/],
   [

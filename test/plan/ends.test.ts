@@ -11,7 +11,7 @@ import { runs } from '../all.ts';
 import { folder, ROOT } from '../fw.ts';
 
 const SEED = Number(process.env.SEED ?? Date.now() % 2 ** 31);
-const RUNS = runs(4, 15, 'FW_PLANS');
+const RUNS = runs(2, 15, 'FW_PLANS');
 console.log(`plans end: SEED=${SEED}`);
 
 test('a part of a sample is a whole number of its items, from one to all, each at most once', () => {

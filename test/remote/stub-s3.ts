@@ -178,6 +178,12 @@ export async function stubS3(): Promise<Stub> {
     const upload = uploadId === null ? undefined : uploads.get(uploadId);
     if (uploadId !== null && upload?.key !== key) return text('NoSuchUpload', 404);
     if (method === 'GET' && query.has('list-type')) return text(list(query));
+    if (method === 'GET' && query.has('uploads')) {
+      const known = [...uploads].filter(([, of]) => of.key.startsWith(query.get('prefix') ?? ''));
+      return text(
+        `<ListMultipartUploadsResult>${known.map(([id, of]) => `<Upload><Key>${of.key}</Key><UploadId>${id.replaceAll('&', '&amp;')}</UploadId><Initiated>2026-01-02T03:04:05.000Z</Initiated></Upload>`).join('')}</ListMultipartUploadsResult>`,
+      );
+    }
     if (method === 'POST' && query.has('uploads')) {
       made += 1;
       uploads.set(`u/${made}+&`, { key, headers, parts: new Map() });
@@ -253,7 +259,7 @@ export async function stubS3(): Promise<Stub> {
     const contents = page.map(
       key => `<Contents><Key>${strict(key).replaceAll('%2F', '/')}</Key><Size>1</Size></Contents>`,
     );
-    return `<ListBucketResult>${contents.join('')}<IsTruncated>${more}</IsTruncated>${
+    return `<ListBucketResult><EncodingType>url</EncodingType>${contents.join('')}<IsTruncated>${more}</IsTruncated>${
       more ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : ''
     }</ListBucketResult>`;
   }

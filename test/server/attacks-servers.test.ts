@@ -9,6 +9,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import type { LiveLimits } from '../../engine/core/item/call.ts';
 import { BlocksStream } from '../../products/serve/gateway/blocks-stream.ts';
 import { ItemsStream } from '../../products/serve/gateway/items-stream.ts';
+import { KeptText } from '../../products/serve/gateway/kept-text.ts';
 import { StreamRecord } from '../../products/serve/gateway/stream-record.ts';
 import { every } from '../all.ts';
 import { served } from './serving.ts';
@@ -302,7 +303,7 @@ test('no header of a server reaches a client, and no type that a browser would r
 
 test('what is kept of a stream for the record is bounded, whatever member of it is long', () => {
   const long = 'x'.repeat(100_000);
-  const told = new StreamRecord(null);
+  const told = new StreamRecord(new KeptText(null));
   const say = (choice: object, more: object = {}) =>
     told.event(JSON.stringify({ ...more, choices: [choice] }));
   for (let index = 0; index < 200; index++) {
@@ -327,7 +328,7 @@ test('what is kept of a stream for the record is bounded, whatever member of it 
 test('… nor of one in items or in blocks, and what is no event of theirs does no harm', () => {
   const long = 'x'.repeat(20_000);
   const deep = '['.repeat(100_000) + ']'.repeat(100_000);
-  for (const told of [new ItemsStream(null), new BlocksStream(null)]) {
+  for (const told of [new ItemsStream(new KeptText(null)), new BlocksStream(new KeptText(null))]) {
     const say = (one: object): void => told.event(JSON.stringify(one));
     for (let n = 0; n < 100; n++) {
       say({ type: 'response.output_item.added', output_index: n, item: { type: long, id: long } });

@@ -411,3 +411,26 @@ test('a runaway stream is cut off as its client reads it, counted by its events,
   ]);
   expect(lines.map(({ usage }) => usage.completion)).toEqual(answers.map(({ events }) => events));
 });
+
+test('whatever refuses a client of Anthropic: its shape, and the id where it looks', async () => {
+  const { url, stop } = await served();
+  for (const [path, method] of [
+    ['/v1/messages/batches', 'GET'],
+    ['/v1/models/nobody', 'GET'],
+    ['/v1/messages', 'POST'],
+  ] as const) {
+    const reply = await fetch(`${url}${path}`, {
+      method,
+      headers: {
+        'anthropic-version': '2023-06-01',
+        'x-api-key': 'wrong',
+        'content-type': 'application/json',
+      },
+      ...(method === 'POST' && { body: '{}' }),
+    });
+    expect(reply.status).toBeGreaterThanOrEqual(400);
+    expect(reply.headers.get('request-id')).toBe(reply.headers.get('x-request-id'));
+    expect(await reply.json()).toMatchObject({ type: 'error', error: { message: expect.any(String) } });
+  }
+  await stop();
+});

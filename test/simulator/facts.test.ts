@@ -49,6 +49,94 @@ describe('facts of models', () => {
     expect(parametersOf(factsOf(deepseek.config, deepseek.id)).experts / 1e9).toBeGreaterThan(600);
   });
 
+  const gqa = { num_key_value_heads: 8, head_dim: 128, torch_dtype: 'bfloat16' };
+  test.each([
+    [
+      'GLM-4.5, without the layer that drafts',
+      352.8,
+      {
+        ...{
+          ...gqa,
+          model_type: 'glm4_moe',
+          num_hidden_layers: 92,
+          hidden_size: 5120,
+          num_attention_heads: 96,
+        },
+        ...{
+          intermediate_size: 12288,
+          moe_intermediate_size: 1536,
+          n_routed_experts: 160,
+          n_shared_experts: 1,
+        },
+        ...{ num_experts_per_tok: 8, first_k_dense_replace: 3, vocab_size: 151552 },
+      },
+    ],
+    [
+      'MiniMax-M2',
+      229,
+      {
+        ...{
+          ...gqa,
+          model_type: 'minimax_m2',
+          num_hidden_layers: 62,
+          hidden_size: 3072,
+          num_attention_heads: 48,
+        },
+        ...{ intermediate_size: 1536, num_local_experts: 256, num_experts_per_tok: 8, vocab_size: 200064 },
+      },
+    ],
+    [
+      'Command R7B',
+      8.03,
+      {
+        ...{
+          ...gqa,
+          model_type: 'cohere2',
+          num_hidden_layers: 32,
+          hidden_size: 4096,
+          num_attention_heads: 32,
+        },
+        ...{ intermediate_size: 14336, vocab_size: 256000, sliding_window: 4096 },
+      },
+    ],
+    [
+      'Gemma 3 4B, whose config leaves out what its class has',
+      3.88,
+      {
+        model_type: 'gemma3',
+        torch_dtype: 'bfloat16',
+        text_config: {
+          ...{
+            model_type: 'gemma3_text',
+            num_hidden_layers: 34,
+            hidden_size: 2560,
+            intermediate_size: 10240,
+          },
+          sliding_window: 1024,
+        },
+      },
+    ],
+  ])('%s has %s billion weights', (_, billions, config) => {
+    expect(allParameters(factsOf(config, 'it')) / 1e9 / billions).toBeCloseTo(1, 2);
+  });
+
+  test('windows of Cohere and the context of Command R are read as vLLM does', () => {
+    const command = {
+      ...llama,
+      model_type: 'cohere',
+      max_position_embeddings: 8192,
+      model_max_length: 131072,
+    };
+    expect(factsOf(command, 'it').context).toBe(131072);
+    const windowed = { ...llama, model_type: 'cohere2', num_hidden_layers: 32, sliding_window: 4096 };
+    expect(factsOf(windowed, 'it').window).toEqual({ tokens: 4096, layers: 24 });
+  });
+
+  test.each(['nemotron_h', 'jamba', 'falcon_h1', 'qwen3_next', 'dbrx', 'mllama_text_model'])(
+    '%s, whose layers are others, is refused by its model_type',
+    type => expect(() => factsOf({ ...llama, model_type: type }, 'it')).toThrow(`found "${type}"`),
+  );
+
   test.each([
     [{}, /expected a model_type whose layers are known .* found none/],
     [[], /expected an object/],

@@ -57,11 +57,7 @@ async function events(kind: Kind, fields: Fields): Promise<Answer[]> {
 
 /** By route and field: a value that is refused, and what the refusal says. */
 const REFUSED: [kinds: Kind[], fields: Fields, message: RegExp][] = [
-  [
-    ['chat'],
-    { tools: [{ type: 'function', function: { name: 'f' } }] },
-    /^tools is refused: "auto" tool choice/,
-  ],
+  [['chat'], { tools: [{ type: 'function', function: { description: 'f' } }] }, /^tools: Input should be/],
   [['chat'], { tool_choice: 'auto' }, /^tool_choice needs `tools`/],
   [['chat'], { tool_choice: { type: 'function', function: { name: 'f' } } }, /^tool_choice needs `tools`/],
   [['chat'], { functions: [{ name: 'f' }] }, /^functions .* tool calls/],

@@ -1,8 +1,10 @@
 /** A server with an engine, on a clock that the test moves: its times, its metrics, its limits. */
 import { afterEach, describe, expect, test } from 'vitest';
+import { systemClock } from '../../engine/asking/endpoints/pool-clock.ts';
 import { Engine } from '../../products/simulator/engine.ts';
 import { presetNamed, withFlags } from '../../products/simulator/presets.ts';
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../products/simulator/simulator.ts';
+import { engineBackend } from '../../products/simulator/timing.ts';
 import { promptOf } from '../../products/simulator/tokens.ts';
 import { manualClock } from '../pool/clock.ts';
 import { drain } from './closed-loop.ts';
@@ -288,4 +290,53 @@ test('embeddings and completions go through the engine too', async () => {
     choices: [{ index: 0, text: expect.stringMatching(/^[A-Za-z]/) }],
     usage: { prompt_tokens: 4 },
   });
+});
+
+test('who came before the end of a step is in the next one, however late both are seen', () => {
+  let now = 1_000;
+  const clock = { ...manualClock(), now: () => now, after: () => () => {} };
+  const backend = engineBackend(preset, clock, 8_192);
+  const queued: number[] = [];
+  const ask = (came: number) =>
+    backend.start(
+      {
+        ...{ asked: 'x'.repeat(4_000 + came), promptTokens: 1_000, outputTokens: 2, priority: 0 },
+        ...{ request: Buffer.alloc(32), streamed: false, came },
+      },
+      { firstToken() {}, progress() {}, done: told => queued.push(told.queued) },
+    );
+  ask(now);
+  const engine = new Engine(preset);
+  engine.add({ prompt: promptOf('x'.repeat(5_000)), output: 2, done() {} }, now);
+  const end = engine.advance(now)!;
+  // the process was busy, and reads three requests behind the end of the step
+  now = end + 5;
+  ask(end - 1);
+  ask(end + 1);
+  // never before what the engine was told already
+  ask(end - 2);
+  now = end + 10_000;
+  backend.live();
+  // the first of all, and who came after the end waits for the step that began there
+  const sorted = queued.sort((a, b) => a - b);
+  expect(sorted).toHaveLength(4);
+  expect(sorted[0]).toBe(0);
+  expect(sorted[1]).toBeCloseTo(1, 9);
+  expect(sorted[2]).toBeGreaterThan(5);
+});
+
+test('a time of the real clock is not run before it, and can be called off', async () => {
+  const ran: number[] = [];
+  const times = [0, 0.4, 1, 3.7].map(ms => performance.now() + ms);
+  const callOff = systemClock.at!(performance.now() + 2, () => ran.push(Number.NaN));
+  callOff();
+  const waitFor = (when: number) =>
+    new Promise<void>(done =>
+      systemClock.at!(when, () => {
+        ran.push(performance.now() - when);
+        done();
+      }),
+    );
+  await Promise.all(times.map(waitFor));
+  expect(ran.filter(late => late >= 0)).toHaveLength(4);
 });

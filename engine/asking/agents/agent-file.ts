@@ -42,6 +42,10 @@ export interface Agent {
   /** whether text behind an answer is left out, which is the default, or makes it none */
   text_after?: 'accept' | 'refuse';
   sampling: Sampling;
+  /** functions that the model may call, as OpenAI's API has them; nobody here runs one */
+  tools?: JsonObject[];
+  /** `auto`, `none`, `required`, or `{type: function, function: {name}}` */
+  tool_choice?: string | JsonObject;
   /** fields of the request that are merged into it last */
   extra?: JsonObject;
   /** what the requests name instead of the model of the run: a LoRA adapter, or a model that some endpoints serve */
@@ -51,8 +55,9 @@ export interface Agent {
   hashes: { persona: string; schema: string; sampling: string };
 }
 
-type AgentYaml = Omit<Agent, 'schema' | 'schemaName' | 'schemaPath' | 'askAgain' | 'hashes'> & {
+type AgentYaml = Omit<Agent, 'schema' | 'schemaName' | 'schemaPath' | 'tools' | 'askAgain' | 'hashes'> & {
   schema?: string | JsonObject;
+  tools?: string | JsonObject[];
   ask_again?: AskAgain;
 };
 
@@ -65,7 +70,7 @@ export function placeInSchema(agent: Agent, pointer: string): string {
 
 /** The agent that an agent file describes. */
 export function agentOf(file: YamlFile): Agent {
-  const { schema, ask_again: askAgain, ...rest } = file.value as AgentYaml;
+  const { schema, tools: given, ask_again: askAgain, ...rest } = file.value as AgentYaml;
   const expected = basename(file.path, '.yaml');
   if (rest.key !== expected) {
     throw file.complain(['key'], `key: expected '${expected}', as the file is named, found '${rest.key}'`);
@@ -99,14 +104,19 @@ export function agentOf(file: YamlFile): Agent {
     if (why !== undefined) throw file.complain(['extra', field], `extra: ${field}: ${why}`, 'key');
   }
   const { place, ...form } = found;
+  const tools = given === undefined ? undefined : toolsOf(file, given, rest.tool_choice);
+  if (tools === undefined && rest.tool_choice !== undefined)
+    throw file.complain(['tool_choice'], 'tool_choice: expected tools beside it, found none', 'key');
+  const calling = tools === undefined ? [] : [{ tools, tool_choice: rest.tool_choice ?? null }];
   const agent: Agent = {
     ...rest,
     ...(askAgain && { askAgain }),
     ...form,
+    ...(tools && { tools }),
     hashes: {
       persona: hashOf(template ? [persona, 'template'] : (persona ?? null)),
       schema: hashOf(choice ?? regex ?? form.schema ?? null),
-      sampling: hashOf([sampling, askAgain ?? null, ...(extra ? [extra] : [])]),
+      sampling: hashOf([sampling, askAgain ?? null, ...(extra ? [extra] : []), ...calling]),
     },
   };
   places.set(agent, place);
@@ -128,21 +138,7 @@ function schemaOf(file: YamlFile, key: string, schema: string | JsonObject | und
     const place = (pointer: string): string => file.placeOf(['schema', ...parsePointer(pointer)]);
     return { ...(schema && { schema }), schemaName: key, schemaPath: file.path, place };
   }
-  const schemaPath = resolve(dirname(file.path), schema);
-  if (!statSync(schemaPath, { throwIfNoEntry: false })?.isFile()) {
-    throw file.complain(
-      ['schema'],
-      `schema: expected the path of a JSON Schema, found no file at ${schemaPath}`,
-    );
-  }
-  const text = readSmallFile(schemaPath, 'a JSON Schema');
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text);
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    throw dataError(`${schemaPath}: expected a JSON Schema, found text that is no JSON: ${error.message}`);
-  }
+  const { path: schemaPath, text, parsed } = jsonBeside(file, 'schema', schema, 'a JSON Schema');
   if (!isObject(parsed))
     throw dataError(`${schemaPath}: expected a JSON Schema as an object, found another value`);
   const schemaName = basename(schemaPath).replace(/(\.schema)?\.json$/, '');
@@ -151,6 +147,47 @@ function schemaOf(file: YamlFile, key: string, schema: string | JsonObject | und
     return `${schemaPath}:${before.length}:${(before.at(-1) as string).length + 1}`;
   };
   return { schema: parsed, schemaName, schemaPath, place };
+}
+
+/** The JSON of a file that a key of an agent file names, from where that lies. Exit 65 where it is none. */
+function jsonBeside(file: YamlFile, key: string, name: string, what: string) {
+  const path = resolve(dirname(file.path), name);
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile())
+    throw file.complain([key], `${key}: expected the path of ${what}, found no file at ${path}`);
+  const text = readSmallFile(path, what);
+  try {
+    return { path, text, parsed: JSON.parse(text) as unknown };
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    throw dataError(`${path}: expected ${what}, found text that is no JSON: ${error.message}`);
+  }
+}
+
+/** The tools, as they are sent: only that each is one, under a name of its own, is asked of them. */
+function toolsOf(
+  file: YamlFile,
+  given: string | JsonObject[],
+  choice: string | JsonObject | undefined,
+): JsonObject[] {
+  const tools =
+    typeof given === 'string' ? jsonBeside(file, 'tools', given, 'a list of tools').parsed : given;
+  const wrong = (what: string): Error => file.complain(['tools'], `tools: ${what}`);
+  if (!Array.isArray(tools) || tools.length === 0)
+    throw wrong('expected a list of at least one tool, found another value');
+  const names = tools.map((tool, at) => {
+    const { type, function: made } = isObject(tool) ? tool : {};
+    if (type === 'function' && isObject(made) && typeof made.name === 'string') return made.name;
+    throw wrong(`expected {type: function, function: {name, …}} as tool ${at + 1}, found another value`);
+  });
+  const twice = names.find((name, at) => names.indexOf(name) < at);
+  if (twice !== undefined) throw wrong(`expected names of their own, found '${twice}' twice`);
+  const named = isObject(choice) && isObject(choice.function) ? choice.function.name : undefined;
+  if (named !== undefined && !names.includes(named as string))
+    throw file.complain(
+      ['tool_choice'],
+      `tool_choice: expected one of the tools (${names.join(', ')}), found '${named}'`,
+    );
+  return tools as JsonObject[];
 }
 
 /** The order of keys inside a schema counts: guided decoding writes the answer in that order. */
@@ -177,8 +214,8 @@ const OWNED: { readonly [field: string]: string } = {
   n: 'fw reads one answer of a call; fw ingest --samples makes an item of each sample',
   seed: 'fw gives each call a seed of its own, made of --seed',
   request_id: 'each try has an id of its own',
-  tools: 'fw reads text, and no calls of tools; fw request sends such bodies as they are',
-  tool_choice: 'fw reads text, and no calls of tools; fw request sends such bodies as they are',
+  tools: 'the key `tools` of the agent file has them',
+  tool_choice: 'the key `tool_choice` of the agent file has it',
 };
 
 const IN_SAMPLING: readonly string[] = ['temperature', 'max_tokens', 'max_completion_tokens'];

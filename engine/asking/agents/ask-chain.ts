@@ -105,7 +105,7 @@ class Chaining {
       const round = roundAfter(failedAt(at), agent, failure?.code === 'interrupted');
       const ask = this.#askerOf(agent);
       const asks = this.#shares ? askedBy(ordering, arrangement, at) : null;
-      const { id, shared, twin, row, opening, redact } = questionTo(agent, now, sees.length > 0, asks);
+      const { id, shared, twin, row, opening, redact } = questionTo(agent, now, sees, asks);
       const context = shown.to(sees);
       const saw = sawIn(isSequential ? steps : sees.map(turn => steps[turn] as Step));
       const begins = at === 0;
@@ -137,12 +137,12 @@ class Chaining {
     if (lacking !== null)
       throw new ItemFailure('no-valid-answer', `expected steps to decide on, found ${lacking}`, { agent });
     const questionTo = this.#questionsOf(item, item.ordering);
-    const { id, shared, twin, row, opening, redact } = questionTo(agent, () => item, steps.length > 0, null);
     const arrangement = arrangementOf(item);
     const all = steps.map(step => step.agent);
     const ordering = isUsual(arrangement) ? all : (item.ordering ?? []);
     const shown = new Shown(item, steps, { agents: this.#agents, arrangement, ordering });
     const sees = seenLast(ordering, arrangement);
+    const { id, shared, twin, row, opening, redact } = questionTo(agent, () => item, sees, null);
     const context = shown.to(sees);
     const saw = sawIn(sees.map(turn => steps[turn] as Step));
     const round = roundAfter(decision, agent, failure?.code === 'interrupted');

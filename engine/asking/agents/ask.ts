@@ -117,7 +117,10 @@ async function askInRound(
     const { text, whole } = saidOf(answer);
     const logprobs = agent.sampling.logprobs ? answer.logprobs : undefined;
     const since = performance.now();
-    const reading = readReply({ text, whole, logprobs, finish: answer.finish }, check);
+    const reading = readReply(
+      { text, whole, logprobs, finish: answer.finish, tool_calls: answer.tool_calls },
+      check,
+    );
     const mending = performance.now() - since;
 
     const { problem } = reading;
@@ -126,6 +129,7 @@ async function askInRound(
       pool.judge(key, reading.rung, undefined, mending);
       const asked = answered(step, text, reading as Answered);
       if (logprobs !== undefined) asked.step.logprobs = logprobs;
+      keepBeside(asked.step, answer, check);
       return asked;
     }
     const kept = keptOf(text, whole);
@@ -140,6 +144,7 @@ async function askInRound(
     const isUsedUp = invalid >= options.attempts;
     if (next === null || (isUsedUp && !wasRecovered(asker, question, step.attempts + 1, next))) {
       const asked = givenUp(asker, step, { text, kept, reading, refusal, redo });
+      keepBeside(asked.step, answer, check);
       pool.judge(key, asked.step.rung, refusal.code, mending);
       return asked;
     }
@@ -147,6 +152,17 @@ async function askInRound(
     step.rejected = [...(step.rejected ?? []), refusal];
     sample = next;
   }
+}
+
+/** What was said beside the last answer; calls only of an agent that has tools, for others are no business of its model. */
+function keepBeside(
+  step: Step,
+  { tool_calls: calls, reasoning, reasoning_whole: whole }: Answer,
+  { calls: mayCall }: Check,
+): void {
+  if (calls !== undefined && mayCall) step.tool_calls = calls;
+  if (reasoning !== undefined) step.reasoning = reasoning;
+  if (whole !== undefined) step.reasoning_whole = whole;
 }
 
 /** The step before anybody has answered. */

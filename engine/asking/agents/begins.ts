@@ -3,21 +3,30 @@
  * an output. What all items have in common, such as a persona, tells none of them apart, and is left out.
  */
 import type { Begins } from '../../core/item/call.ts';
+import { ItemFailure } from '../../core/item/failure.ts';
 import type { Item } from '../../core/item/item.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';
-import type { Agents } from './load-agents.ts';
+import type { Agent, Agents } from './load-agents.ts';
 import { rowIdOf } from './orderings.ts';
 import type { Openings } from './request-body.ts';
 
 /** Of the items that agents are asked about: a persona that is a template, then the item's own messages, or its prompt. */
 export function beginsOfItem(agents: Agents, openings: Openings): (item: Item) => Begins | null {
   const written = [...agents.byKey.values()].find(({ template }) => template);
+  const personaOf = (agent: Agent, item: Item): string | undefined => {
+    try {
+      return openings(agent, item, false).opening?.before;
+    } catch (error) {
+      if (error instanceof ItemFailure) return undefined; // it names answers that are not there yet, or fails once it is asked
+      throw error;
+    }
+  };
   return item => {
     if (typeof item.id !== 'string') return null;
     const { row, label } = rowIdOf(item, agents);
     const texts = (): string[] => {
       const { messages, prompt, ...rest } = item;
-      const persona = written && openings(written, rest, false).opening?.before;
+      const persona = written && personaOf(written, rest);
       const all = persona === undefined ? [] : [persona];
       addTexts(all, prompt ?? messages);
       return all;

@@ -8,6 +8,7 @@ import { kindsOf } from '../../answers/schema-words.ts';
 import { failed, type Reading } from '../../answers/text.ts';
 import type { RecordedAnswer } from '../../core/item/call.ts';
 import { dataError } from '../../core/item/failure.ts';
+import type { ToolCall } from '../../core/item/item.ts';
 import { isObject, type JsonObject, valueAt } from '../../core/json/pointer.ts';
 import { problem, show } from '../../core/json/show.ts';
 import { type Agent, type AskAgain, placeInSchema } from './agent-file.ts';
@@ -22,7 +23,11 @@ export function checkOf(agent: Agent): Check {
   const form = { ...(choice && { choice }), ...(regex !== undefined && { regex }) };
   const own = schema === undefined ? textCheck(form, schemaPath) : checkOfSchema(agent, schema);
   const named = withOwnName(agent, own);
-  const check = agent.text_after === undefined ? named : withTextAfter(named, agent.text_after);
+  const after = agent.text_after === undefined ? named : withTextAfter(named, agent.text_after);
+  const check =
+    agent.tools === undefined
+      ? after
+      : Object.assign((value: unknown) => after(value), { ...after, calls: true as const });
   known.set(agent, check);
   return check;
 }
@@ -128,17 +133,33 @@ function withOwnName(agent: Agent, check: Check): Check {
 
 /** What an answer is read as, whether it came just now or is on record. */
 export function readReply(
-  { text, whole, logprobs, finish }: Omit<RecordedAnswer, 'agent'>,
+  { text, whole, logprobs, finish, tool_calls: calls }: Omit<RecordedAnswer, 'agent'>,
   check: Check,
 ): Reading {
   if (logprobs !== undefined && takesTooMuch(logprobs))
     return failed('answer-too-long', `${TOO_LONG}, got logprobs that take more; ask for fewer top_logprobs`);
-  const reading = readAnswer(text, check, { finish });
+  const reading =
+    check.calls && calls !== undefined && CALLED.has(finish)
+      ? readCalling(text, calls, check)
+      : readAnswer(text, check, { finish });
   const isFine = whole === undefined && !isTooLong(text, reading.output);
   if (isFine || reading.problem?.code === 'truncated') return reading;
   const message = `${TOO_LONG}, got ${whole?.characters ?? text.length} characters`;
   const code = check.text ? 'answer-too-long' : 'no-json-found';
   return { rung: 'failed', repairs: [], problem: { code, message } };
+}
+
+/** How servers say that an answer which calls tools is whole. */
+const CALLED: ReadonlySet<string> = new Set(['tool_calls', 'stop', 'function_call']);
+
+/** What is said beside calls is the answer where it fits; else the calls are, since what is said is no more than about them. */
+function readCalling(text: string, calls: readonly ToolCall[], check: Check): Reading {
+  if (takesTooMuch(calls)) return failed('answer-too-long', `${TOO_LONG}, got tool_calls that take more`);
+  if (text.trim() !== '') {
+    const said = readAnswer(text, check, { finish: 'stop' });
+    if (said.problem === undefined) return said;
+  }
+  return { rung: 'clean', output: calls, compact: JSON.stringify(calls), repairs: [] };
 }
 
 /** Whether an answer that fits is asked again all the same, for a value that its agent's `ask_again` names. */

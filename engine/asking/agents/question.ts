@@ -1,7 +1,7 @@
 /** Of a question about an item all but what the agent is shown of others: its name, its seed, its opening, what is not kept. */
 
 import { ItemFailure } from '../../core/item/failure.ts';
-import type { Item } from '../../core/item/item.ts';
+import type { Item, Step } from '../../core/item/item.ts';
 import { getAt } from '../../core/json/pointer.ts';
 import type { Agent } from './agent-file.ts';
 import type { Question } from './ask.ts';
@@ -27,11 +27,11 @@ export interface QuestionOptions {
   onNothingToRedact: (pointer: string, id: string) => void;
 }
 
-/** `asks`: the agents that decide which question it is, where other items may ask the same; `now` is the item as it is asked, for a failure to keep. */
+/** `asks`: the agents that decide which question it is, where other items may ask the same; `now` is the item as it is asked, for a failure to keep; `sees` are the turns whose answers are shown. */
 type QuestionTo = (
   agent: string,
   now: () => Item,
-  hasTurns: boolean,
+  sees: readonly number[],
   asks: readonly string[] | null,
 ) => Pick<Question, 'id' | 'shared' | 'twin' | 'row' | 'opening' | 'redact'>;
 
@@ -44,9 +44,13 @@ export function questioner(
   const redactionOf = redactions(options);
 
   /** A failure keeps the answers that were paid for; an opening is made of none. */
-  function openingFor(agent: string, item: Item, now: () => Item, hasTurns: boolean): Opened {
+  function openingFor(agent: string, item: Item, now: () => Item, sees: readonly number[]): Opened {
+    const seen = (): Step[] => {
+      const { steps = [] } = now();
+      return sees.map(turn => steps[turn] as Step);
+    };
     try {
-      return openings(agents.byKey.get(agent) as Agent, item, hasTurns);
+      return openings(agents.byKey.get(agent) as Agent, item, sees.length > 0, seen);
     } catch (error) {
       if (!(error instanceof ItemFailure)) throw error;
       throw new ItemFailure(error.code, error.message, { agent, item: now() });
@@ -56,8 +60,8 @@ export function questioner(
   return (item, ordering) => {
     const redact = redactionOf(item);
     const id = rowIdOf(item, agents, ordering);
-    return (agent, now, hasTurns, asks) => {
-      const { opening, files } = openingFor(agent, item, now, hasTurns);
+    return (agent, now, sees, asks) => {
+      const { opening, files } = openingFor(agent, item, now, sees);
       const shared = (share && asks && sharedName(id, asks, agents)) || undefined;
       return {
         id: item.id as string,

@@ -9,7 +9,7 @@ import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { extname, isAbsolute, join, relative } from 'node:path';
 import { stripAnnotations } from '../../answers/schema-words.ts';
 import { ItemFailure } from '../../core/item/failure.ts';
-import type { Item } from '../../core/item/item.ts';
+import { besideOf, type Item, type Step } from '../../core/item/item.ts';
 import { badMessages, chatMessages } from '../../core/item/line-shape.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';
 import { shorten } from '../../core/json/show.ts';
@@ -71,7 +71,13 @@ export function bodies(agent: Agent, model: string, guided: Guided): Bodies {
   const system =
     persona === undefined || template ? '' : `${JSON.stringify({ role: 'system', content: persona })},`;
   const head = `{"model":${JSON.stringify(model)},"messages":[${system}`;
-  const more: JsonObject = { max_tokens, ...sampling, ...decodingOf(agent, guided), ...extra };
+  const more: JsonObject = {
+    max_tokens,
+    ...sampling,
+    ...decodingOf(agent, guided),
+    ...toolsOf(agent),
+    ...extra,
+  };
   const tail = `,${JSON.stringify(more).slice(1)}`;
   const headBytes = Buffer.from(head);
   const usualBytes = Buffer.from(head + USER.before);
@@ -98,6 +104,12 @@ export function bodies(agent: Agent, model: string, guided: Guided): Bodies {
     return { body: bytes.subarray(from), key: hash('sha256', bytes, 'hex').slice(0, KEY_LENGTH) };
   };
   return { head, tail, bodyOf };
+}
+
+/** As the agent file has them; nothing for an agent without tools. */
+function toolsOf({ tools, tool_choice }: Agent): JsonObject {
+  if (tools === undefined) return {};
+  return { tools, ...(tool_choice !== undefined && { tool_choice }) };
 }
 
 /** The fields that tell a server which form an answer has. */
@@ -143,7 +155,8 @@ export function policyOf(
   { guided, seed, twins }: { guided: Guided; seed: number; twins?: readonly string[] | undefined },
 ): string {
   const { sampling, extra, askAgain } = agent;
-  const all = [sampling, extra ?? {}, askAgain ?? null, decodingOf(agent, guided), seed, twins ?? []];
+  const usual = [sampling, extra ?? {}, askAgain ?? null, decodingOf(agent, guided), seed, twins ?? []];
+  const all = agent.tools === undefined ? usual : [...usual, toolsOf(agent)];
   return hash('sha256', JSON.stringify(all), 'hex').slice(0, 16);
 }
 
@@ -196,8 +209,11 @@ export interface Opened {
   files: string[];
 }
 
-/** What `agent` reads first of `item`; `hasTurns`: answers of others follow. Throws ItemFailure. */
-export type Openings = (agent: Agent, item: Item, hasTurns: boolean) => Opened;
+/**
+ * What `agent` reads first of `item`; `hasTurns`: answers of others follow, `seen` are the steps that they are of, which a
+ * persona may name. Throws ItemFailure.
+ */
+export type Openings = (agent: Agent, item: Item, hasTurns: boolean, seen?: () => readonly Step[]) => Opened;
 
 /** Reads the templates of the agents. `folder`: below it lie the files that messages name. Exit 65 where a template is none. */
 export async function openingsOf(agents: Agents, folder: string | undefined): Promise<Openings> {
@@ -206,8 +222,10 @@ export async function openingsOf(agents: Agents, folder: string | undefined): Pr
     if (!template || persona === undefined) continue;
     templates.set(key, await readLiquid(persona, join(agents.folder, `${key}.yaml`)));
   }
-  return (agent, item, hasTurns) => {
-    const persona = templates.get(agent.key)?.render(item.input ?? {});
+  return (agent, item, hasTurns, seen) => {
+    const template = templates.get(agent.key);
+    const steps = template?.variables.includes('steps') ? stepsNamed(seen?.() ?? []) : undefined;
+    const persona = template?.render(item.input ?? {}, steps);
     if (item.messages === undefined || item.prompt !== undefined)
       return { opening: persona === undefined ? undefined : openingWith(persona), files: [] };
     const messages = chatMessages(item.messages);
@@ -221,6 +239,18 @@ export async function openingsOf(agents: Agents, folder: string | undefined): Pr
     const system = persona === undefined ? [] : [JSON.stringify({ role: 'system', content: persona })];
     return { opening: openingOf([...system, ...whole], messages.at(-1) as JsonObject, hasTurns), files };
   };
+}
+
+/** `steps.KEY` of a persona: what the agent KEY answered, called and thought, of those whose answers the agent is shown. */
+function stepsNamed(seen: readonly Step[]): { steps: object } {
+  const named = seen.map(({ agent, output, tool_calls, reasoning }) => [
+    agent,
+    {
+      output,
+      ...besideOf({ ...(tool_calls && { tool_calls }), ...(reasoning !== undefined && { reasoning }) }),
+    },
+  ]);
+  return { steps: Object.fromEntries(named) };
 }
 
 /** Answers of others stand at the end of the last message, if that is the user's, and else in one of their own. */

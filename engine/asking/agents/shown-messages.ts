@@ -37,7 +37,8 @@ export async function shownMessages(agents: Agents): Promise<ShownMessages> {
       const before = nth < 0 ? steps : steps.slice(0, Math.max(nth, ...sees.map(turn => turn + 1)));
       expectAnswers(before, sees);
       const context = new Shown(item, before, { agents, arrangement, ordering: all }).to(sees);
-      const { opening } = openings(agent, item, sees.length > 0);
+      const seen = () => sees.map(turn => before[turn] as Step);
+      const { opening } = openings(agent, item, sees.length > 0, seen);
       const asked = { context, opening, temperature: 0, seed: 0 };
       const { body } = bodies(agent, '', 'off').bodyOf(asked, { id: '', agent: '', round: 0, attempt: 1 });
       return (JSON.parse(body.toString()) as { messages: unknown[] }).messages;

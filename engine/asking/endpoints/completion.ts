@@ -6,15 +6,17 @@ import { isUtf8 } from 'node:buffer';
 import { saidOf } from '../../answers/answers-of-line.ts';
 import { type Answer, REFUSED } from '../../core/item/call.ts';
 import { promptIn, usageOfParts } from '../../core/item/dialects.ts';
-import type { Logprob, TokenLogprob, Usage } from '../../core/item/item.ts';
+import type { Beside, Logprob, TokenLogprob, ToolCall, Usage } from '../../core/item/item.ts';
 import { ENGINE_GAVE_UP, isSaid } from '../../core/item/response.ts';
-import { isObject, type JsonObject } from '../../core/json/pointer.ts';
+import { isObject, type JsonObject, MAX_DEPTH } from '../../core/json/pointer.ts';
 import { hide, holdsKey, type Key, oneLine, serverWords } from './endpoint-words.ts';
 
 /** Bodies up to here are parsed as they are: whatever they hold, that takes a few milliseconds. */
 const SMALL_BYTES = 64 * 1024;
 /** Far beyond the log probabilities of a long answer. */
 export const MAX_VALUES = 100_000;
+/** Calls of tools in one answer. */
+const MOST_CALLS = 128;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -49,7 +51,8 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
   if (isSaid(error))
     return `HTTP 200 with an error in its choice: ${quote(Buffer.from(JSON.stringify(error)), key)}`;
   if (!isObject(message)) return 'HTTP 200 without message.content';
-  const { role, content, refusal } = message;
+  const { role, content: given, refusal, tool_calls: calls } = message;
+  const content = textOf(given) ?? (isSaid(calls) && given === undefined ? null : given);
   if (isSaid(role) && role !== 'assistant')
     return `HTTP 200 with a message of the role ${show(role, key)}, not assistant`;
   if (isSaid(refusal) && typeof refusal !== 'string')
@@ -61,8 +64,11 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
   const finish = typeof choice.finish_reason === 'string' ? choice.finish_reason : 'unknown';
   if (ENGINE_GAVE_UP.has(finish)) return `HTTP 200 with finish_reason ${finish}`;
   const spoken = content || said || '';
+  const beside = besideIn(message);
+  if (typeof beside === 'string') return beside;
   // The model never saw the key, so these are no words of it, and items and ledger are to be free of the key.
-  if (holdsKey(spoken, key)) return 'HTTP 200 with the API key in its answer';
+  if (holdsKey(spoken, key) || (beside !== null && holdsKey(JSON.stringify(beside), key)))
+    return 'HTTP 200 with the API key in its answer';
   const { text, whole } = saidOf({ text: spoken });
   const told = said === null ? reason(finish, key) : REFUSED;
   const answer: Answer = { text, finish: told, usage: readUsage(reply.usage), replayed: false };
@@ -70,11 +76,50 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
   const logprobs = readLogprobs(choice.logprobs);
   if (whole) answer.whole = whole;
   if (logprobs) answer.logprobs = logprobs;
+  if (beside !== null) Object.assign(answer, beside);
   return {
     answer,
     id: typeof id === 'string' ? id : undefined,
     model: typeof model === 'string' ? model : undefined,
   };
+}
+
+/** Some servers write a text as a list of parts; undefined where it is no such list of texts alone. */
+function textOf(content: unknown): string | undefined {
+  if (!Array.isArray(content)) return undefined;
+  const texts = content.map(part => (isObject(part) && part.type === 'text' ? part.text : undefined));
+  return texts.every(text => typeof text === 'string') ? texts.join('') : undefined;
+}
+
+/**
+ * What a message has beside its text, null for nothing, or what is wrong with it. vLLM names it `reasoning`, before 0.12
+ * and others `reasoning_content`; a server may write both.
+ */
+function besideIn(message: JsonObject): Beside | null | string {
+  const { tool_calls: calls, reasoning_content: older, reasoning = older } = message;
+  const thought = typeof reasoning === 'string' && reasoning !== '' ? reasoning : older;
+  const hasCalls = isSaid(calls) && !(Array.isArray(calls) && calls.length === 0);
+  const isThought = typeof thought === 'string' && thought !== '';
+  if (!hasCalls && !isThought) return null;
+  const beside: Beside = {};
+  if (hasCalls) {
+    if (!Array.isArray(calls) || !calls.every(isObject))
+      return 'HTTP 200 with tool_calls that are no list of calls';
+    if (calls.length > MOST_CALLS || nestsTooDeep(calls, MAX_DEPTH))
+      return `HTTP 200 with more than ${MOST_CALLS} tool_calls, or some that nest too deep`;
+    beside.tool_calls = calls as ToolCall[];
+  }
+  if (isThought) {
+    const { text, whole } = saidOf({ text: thought });
+    beside.reasoning = text;
+    if (whole) beside.reasoning_whole = { bytes: whole.bytes, sha256: whole.sha256 };
+  }
+  return beside;
+}
+
+function nestsTooDeep(value: unknown, left: number): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return left === 0 || Object.values(value).some(within => nestsTooDeep(within, left - 1));
 }
 
 /** The JSON in a body that came with HTTP 200, or what is wrong with it, in words. */
@@ -107,6 +152,7 @@ export function repeatsKey(json: string, value: object): boolean {
   let there = 0;
   for (let colon = json.indexOf(':'); colon >= 0; colon = json.indexOf(':', colon + 1))
     if (endsKey(json, colon)) there++;
+  const counted = there;
   OPEN.push(value);
   for (let one = OPEN.pop(); one !== undefined; one = OPEN.pop()) {
     if (Array.isArray(one)) {
@@ -120,7 +166,30 @@ export function repeatsKey(json: string, value: object): boolean {
       if (typeof within === 'object' && within !== null) OPEN.push(within);
     }
   }
-  return there > 0;
+  // a text that begins with a colon was counted too
+  return there > 0 && keysIn(json) - counted + there > 0;
+}
+
+/** How many keys a JSON text has, to the letter. */
+function keysIn(json: string): number {
+  let keys = 0;
+  for (let open = json.indexOf('"'); open >= 0; ) {
+    let close = json.indexOf('"', open + 1);
+    while (json.charCodeAt(close - 1) === BACKSLASH && !isClosing(json, close))
+      close = json.indexOf('"', close + 1);
+    let behind = close + 1;
+    while (isSpace(json.charCodeAt(behind))) behind++;
+    if (json[behind] === ':') keys++;
+    open = json.indexOf('"', close + 1);
+  }
+  return keys;
+}
+
+/** Whether the quote at `at` is no part of its text: an even number of backslashes stands before it. */
+function isClosing(json: string, at: number): boolean {
+  let slash = at;
+  while (json.charCodeAt(slash - 1) === BACKSLASH) slash--;
+  return (at - slash) % 2 === 0;
 }
 
 /** What `repeatsKey` has still to look at: one list for all answers, empty between two. */
@@ -130,10 +199,7 @@ const OPEN: object[] = [];
 function endsKey(json: string, colon: number): boolean {
   let quote = colon - 1;
   while (isSpace(json.charCodeAt(quote))) quote--;
-  if (json.charCodeAt(quote) !== QUOTE) return false;
-  let slash = quote;
-  while (json.charCodeAt(slash - 1) === BACKSLASH) slash--;
-  return (quote - slash) % 2 === 0;
+  return json.charCodeAt(quote) === QUOTE && isClosing(json, quote);
 }
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0a || code === 0x0d || code === 0x09;

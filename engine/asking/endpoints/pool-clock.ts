@@ -28,6 +28,8 @@ export interface Clock {
   every(ms: number, run: () => void): Ticker;
   /** runs once after `ms`; the returned function calls it off */
   after(ms: number, run: () => void): () => void;
+  /** runs once at `when`, as near to it as can be, and never before it; left out where `after` is exact */
+  at?(when: number, run: () => void): () => void;
   /** how late its turns are, by looks every `resolution` ms; left out where that is not known */
   delays?(resolution: number): Delays;
 }
@@ -46,6 +48,23 @@ export const systemClock: Clock = {
   after(ms, run) {
     const timer = setTimeout(run, ms);
     return () => clearTimeout(timer);
+  },
+  at(when, run) {
+    let callOff = () => {};
+    // timers have whole milliseconds: the last part of one is waited for by turns of the event loop
+    const wait = (): void => {
+      const left = when - performance.now();
+      if (left >= 1) {
+        const timer = setTimeout(look, Math.floor(left));
+        callOff = () => clearTimeout(timer);
+      } else {
+        const turn = setImmediate(look);
+        callOff = () => clearImmediate(turn);
+      }
+    };
+    const look = (): void => (performance.now() >= when ? run() : wait());
+    wait();
+    return () => callOff();
   },
 };
 

@@ -12,6 +12,7 @@ const LF = 10;
 const CR = 13;
 const COLON = 58;
 const DATA = Buffer.from('data');
+const BOM = Buffer.from('\ufeff');
 
 /** Gets the data of an event. Comments and other fields (`event:`, `id:`, `retry:`) are passed over. */
 export type TakeEvent = (data: string) => void;
@@ -27,8 +28,13 @@ export function eventSplitter(take: TakeEvent): EventSplitter {
   /** the beginning of a line that has not ended */
   const held = createPieces();
   let data: string | null = null;
+  /** no line has ended: a byte order mark before it is no part of it */
+  let isFirst = true;
 
-  function line(bytes: Buffer, from: number, until: number): void {
+  function line(bytes: Buffer, begin: number, until: number): void {
+    const hasMark = isFirst && until - begin >= 3 && BOM.compare(bytes, begin, begin + 3) === 0;
+    const from = hasMark ? begin + 3 : begin;
+    isFirst = false;
     const to = until > from && bytes[until - 1] === CR ? until - 1 : until;
     if (to === from) {
       const event = data;

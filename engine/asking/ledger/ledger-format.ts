@@ -12,7 +12,7 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { End } from '../../core/item/call.ts';
-import type { Rung, TokenLogprob, Usage, WholeAnswer } from '../../core/item/item.ts';
+import type { Beside, Rung, TokenLogprob, Usage, WholeAnswer } from '../../core/item/item.ts';
 import { REDACTED, redactOwn } from './redact.ts';
 
 export const FORMAT = 'ledger 1';
@@ -85,7 +85,7 @@ export interface Header extends Served {
  * `request` is written as it went over the wire, less its shared beginning and end: see `bodyOf`. That of a raw call is its
  * path and its `body`, which shares nothing.
  */
-export interface CallLine {
+export interface CallLine extends Beside {
   key: string;
   outcome: Outcome;
   /** when it ended, ISO 8601 in UTC */
@@ -174,6 +174,10 @@ export function callLine(record: CallRecord, head: string, tail: string): LineWi
     line += `,"finish":${JSON.stringify(finish)},"usage":${JSON.stringify(usage)},"answer":${JSON.stringify(answer)}`;
     if (whole !== undefined) line += `,"whole":${JSON.stringify(whole)}`;
     if (logprobs !== undefined) line += `,"logprobs":${JSON.stringify(logprobs)}`;
+    const { tool_calls, reasoning, reasoning_whole } = record;
+    if (tool_calls !== undefined) line += `,"tool_calls":${JSON.stringify(tool_calls)}`;
+    if (reasoning !== undefined) line += `,"reasoning":${JSON.stringify(reasoning)}`;
+    if (reasoning_whole !== undefined) line += `,"reasoning_whole":${JSON.stringify(reasoning_whole)}`;
   }
   const request = `${REQUEST}"path":${JSON.stringify(path)}`;
   if (record.raw) return { before: `${line}${request}${RAW_BODY}`, bytes: body, after: '}' };

@@ -6,7 +6,7 @@ import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { descriptors, readersOf } from '../../core/files/process.ts';
 import type { AsksWith, RecordedAnswer } from '../../core/item/call.ts';
 import { dataError, EXIT, Fatal } from '../../core/item/failure.ts';
-import type { Usage } from '../../core/item/item.ts';
+import { besideOf, type Usage } from '../../core/item/item.ts';
 import { counted, cut } from '../../core/item/wording.ts';
 import { isObject } from '../../core/json/pointer.ts';
 import type { Place } from './key-index.ts';
@@ -128,6 +128,7 @@ export function callIn(bytes: Buffer): CallHead | null {
   if (outcome === 'answer') {
     if (!isObject(usage) || (whole !== undefined && !isWhole(whole))) return null;
     if (logprobs !== undefined && !Array.isArray(logprobs)) return null;
+    if (!isBeside(call)) return null;
     texts.push(answer, finish);
   }
   if (usage !== undefined) {
@@ -136,6 +137,16 @@ export function callIn(bytes: Buffer): CallHead | null {
   }
   const isKnown = texts.every(text => typeof text === 'string') && numbers.every(Number.isSafeInteger);
   return isKnown ? (call as unknown as CallHead) : null;
+}
+
+/** What a model said beside its answer, as a line has it. */
+function isBeside({ tool_calls, reasoning, reasoning_whole }: Record<string, unknown>): boolean {
+  const isList = Array.isArray(tool_calls) && tool_calls.length > 0 && tool_calls.every(isObject);
+  return (
+    (tool_calls === undefined || isList) &&
+    (reasoning === undefined || typeof reasoning === 'string') &&
+    (reasoning_whole === undefined || isObject(reasoning_whole))
+  );
 }
 
 function isWhole(value: unknown): boolean {
@@ -182,7 +193,8 @@ export function answerIn(bytes: Buffer): AnswerLine | null {
   if (call?.answer === undefined || call.finish === undefined || call.usage === undefined) return null;
   if (call.forgotten) return null;
   const { key, agent, answer: text, whole, logprobs, finish, usage } = call;
-  return { key, agent, text, ...(whole && { whole }), ...(logprobs && { logprobs }), finish, usage };
+  const answer = { key, agent, text, ...(whole && { whole }), ...(logprobs && { logprobs }), finish, usage };
+  return Object.assign(answer, besideOf(call));
 }
 
 /** Lines read by their places; the bytes of the last one are used again. */

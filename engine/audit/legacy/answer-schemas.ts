@@ -16,7 +16,7 @@ import {
 } from '../../asking/agents/load-agents.ts';
 import { isSharedName, resolveOrdering, rowIdOf } from '../../asking/agents/orderings.ts';
 import { Fatal } from '../../core/item/failure.ts';
-import { type Item, sampleMark } from '../../core/item/item.ts';
+import { type Item, isCalls, sampleMark } from '../../core/item/item.ts';
 import { isObject, type JsonObject, valueAt } from '../../core/json/pointer.ts';
 import { type Problem, show } from '../../core/json/show.ts';
 import { broken, type Violation } from './leftovers.ts';
@@ -72,13 +72,15 @@ export class AnswerSchemas {
 
   /** Adds to `found` what is wrong with the answer of the step at `at`. */
   judgeStep(
-    { agent: key, output }: { agent: unknown; output: unknown },
+    step: { agent: unknown; output: unknown; tool_calls?: unknown },
     { at, role }: StepPlace,
     found: Violation[],
   ): void {
+    const { agent: key, output } = step;
     const agent = typeof key === 'string' ? this.#agents().byKey.get(key) : undefined;
     if (agent?.role !== role) found.push(unknownAgent(`${at}/agent`, { found: key, role }, this.#agents()));
-    else addAll(checkOf(agent)(output), agent, output, `${at}/output`, found);
+    else if (agent.tools === undefined || !isCalls(step))
+      addAll(checkOf(agent)(output), agent, output, `${at}/output`, found);
   }
 
   /** The agents of legacy results: those that were named, else the packaged ones. */

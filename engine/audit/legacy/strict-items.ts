@@ -48,7 +48,7 @@ export function findInItem(item: Item, accepted: ReadonlySet<Rung>, schemas: Ans
     if (making !== null) found.push(making);
     if (output !== undefined && output !== null) {
       const inSchema: Violation[] = [];
-      schemas.judgeStep({ agent, output }, { at, role }, inSchema);
+      schemas.judgeStep({ agent, output, tool_calls: step.tool_calls }, { at, role }, inSchema);
       const left: Violation[] = [];
       // an answer in text may be about anything, errors too
       if (typeof output === 'object')
@@ -173,6 +173,7 @@ export function findInDerivation(step: JsonObject, at: string): Violation | null
     const expected = `the ${what} of which the model's text has the hash ${sha256}`;
     return broken('edited answer', `${at}/${place}`, expected, `another: ${show(answer.output ?? raw)}`);
   }
+  if (answer.isCalls) return null; // what its model called is no reading of its text
   return answer.output === undefined ? null : (otherThanSaid(answer) ?? otherThanChanged(answer));
 }
 

@@ -3,7 +3,7 @@
  * engine/flow can hand a pool to a stage without importing one.
  */
 import type { Code } from './codes.ts';
-import type { Response, Rung, TokenLogprob, Usage, WholeAnswer } from './item.ts';
+import type { Beside, Response, Rung, TokenLogprob, Usage, WholeAnswer } from './item.ts';
 
 /** One request to a model. `key` names the call for the ledger: the same key is the same question. */
 export interface Call {
@@ -110,7 +110,7 @@ export interface Flow {
 /** In place of finish_reason where message.refusal is set: the text is then what the model said instead of an answer. */
 export const REFUSED = 'refusal';
 
-export interface Answer {
+export interface Answer extends Beside {
   text: string;
   /** of a raw call that was just answered: what the text is as JSON, which was read to see that it is whole */
   body?: unknown;
@@ -137,7 +137,7 @@ export interface AsksWith {
 }
 
 /** An answer of an earlier run, as the server sent it. */
-export interface RecordedAnswer {
+export interface RecordedAnswer extends Beside {
   agent: string;
   text: string;
   whole?: WholeAnswer;

@@ -4,7 +4,7 @@
  * id, what is its rung.
  */
 
-import type { JsonObject } from '../json/pointer.ts';
+import { type JsonObject, same } from '../json/pointer.ts';
 import { show } from '../json/show.ts';
 import type { Code } from './codes.ts';
 import { isOfBatch, troubleIn, unansweredIn } from './response.ts';
@@ -90,10 +90,23 @@ export interface TokenLogprob extends Logprob {
   top_logprobs?: Logprob[];
 }
 
+/** A call of a tool, as a server wrote it: `{id, type, function: {name, arguments}}`. Nobody here runs it, or reads what is in it. */
+export type ToolCall = JsonObject;
+
+/** What a model said beside its answer. */
+export interface Beside {
+  /** what it called, as it came; never empty */
+  tool_calls?: ToolCall[];
+  /** what it thought before it answered, where its server tells that apart from the answer */
+  reasoning?: string;
+  /** there where `reasoning` is only the beginning of one that is too long to be kept */
+  reasoning_whole?: FullText;
+}
+
 /** One agent's answer inside an item. `raw` is left out where `output` is the same text, or it is the compact JSON of it. */
-export interface Step {
+export interface Step extends Beside {
   agent: string;
-  /** text of an agent without a schema, else what its schema asks for; never null */
+  /** text of an agent without a schema, else what its schema asks for; of one that only called tools its `tool_calls`; never null */
   output?: unknown;
   /** of a raw request, in place of `output`: all that the server said, refusals too */
   response?: Response;
@@ -182,6 +195,20 @@ export function isAnswered({ output, response, rung }: Step): boolean {
   return (
     output !== undefined || (response !== undefined && rung !== 'failed' && troubleIn(response) === null)
   );
+}
+
+/** Of an answer, a record or a step: what its model said beside the answer. */
+export function besideOf({ tool_calls, reasoning, reasoning_whole }: Beside): Beside {
+  const beside: Beside = {};
+  if (tool_calls !== undefined) beside.tool_calls = tool_calls;
+  if (reasoning !== undefined) beside.reasoning = reasoning;
+  if (reasoning_whole !== undefined) beside.reasoning_whole = reasoning_whole;
+  return beside;
+}
+
+/** Whether all that a step has for an answer is what its model called. */
+export function isCalls({ output, tool_calls: calls }: { output?: unknown; tool_calls?: unknown }): boolean {
+  return calls !== undefined && Array.isArray(output) && same(calls, output);
 }
 
 /** A result of the older scripts: `prompt_id` is the row there, and `ordering` a comma-separated list. */

@@ -45,14 +45,22 @@ export function s3Address(text: string): S3Address {
   return { kind: 's3', bucket, key };
 }
 
-/** `@REVISION` behind the name is a branch, a tag or a commit; a slash in it is %2F. */
+/**
+ * `@REVISION` behind the name is a branch, a tag or a commit; a slash in it is %2F. The two kinds of names that the hub itself
+ * gives have theirs as they are, as in its own client; `~parquet` is DuckDB's word for one of them.
+ */
 function hubAddress(text: string): HubAddress {
   const [, dataset, revision = 'main', path] =
-    /^hf:\/\/datasets\/([\w.-]{1,96}\/[\w.-]{1,96})(?:@([\w.%-]{1,200}))?\/(.*)$/is.exec(text) ?? [];
+    /^hf:\/\/datasets\/([\w.-]{1,96}\/[\w.-]{1,96})(?:@(refs\/(?:convert\/[\w.-]{1,100}|pr\/\d{1,9})|~parquet|[\w.%-]{1,200}))?\/(.*)$/is.exec(
+      text,
+    ) ?? [];
   if (dataset === undefined || path === undefined) throw noAddress(text, 'hf://datasets/OWNER/NAME/PATH');
   expectFile(text, path);
-  return { kind: 'hub', dataset, revision: revision.replaceAll(/%2f/gi, '/'), path };
+  return { kind: 'hub', dataset, revision: revisionOf(revision), path };
 }
+
+const revisionOf = (text: string): string =>
+  text === '~parquet' ? 'refs/convert/parquet' : text.replaceAll(/%2f/gi, '/');
 
 function webAddress(text: string): WebAddress {
   if (!URL.canParse(text)) throw noAddress(text, 'https://HOST/PATH');

@@ -87,9 +87,18 @@ export function expectPassed(response: IncomingMessage, code?: string): void {
   const { statusCode = 0, headers } = response;
   if (!MAY_PASS.has(statusCode)) return;
   response.destroy();
-  const seconds = Number(headers['retry-after']);
-  const after = seconds > 0 && seconds <= 120 ? seconds * 1000 : 0;
-  throw new Passing(`status ${statusCode}${code ? ` (${code})` : ''}`, { after });
+  throw new Passing(`status ${statusCode}${code ? ` (${code})` : ''}`, { after: pauseOf(headers) });
+}
+
+/** What a server may make us wait: the hub counts requests by windows of five minutes. */
+const LONGEST_ASKED = 600;
+
+/** ms: `Retry-After` as seconds or as a date, else the `t=` of the hub's `RateLimit`; a longer wait is not kept. */
+export function pauseOf(headers: IncomingHttpHeaders, now: number = Date.now()): number {
+  const { 'retry-after': asked, ratelimit } = headers;
+  const named = asked ?? /;\s{0,4}t=(\d{1,6})/.exec(String(ratelimit ?? ''))?.[1] ?? '';
+  const seconds = /^\d{1,6}$/.test(named) ? Number(named) : (Date.parse(named) - now) / 1000;
+  return seconds > 0 && seconds <= LONGEST_ASKED ? Math.ceil(seconds * 1000) : 0;
 }
 
 const MOST_TRIES = 8;
@@ -143,11 +152,19 @@ export async function patiently<T>(what: string, asking: Asking, act: () => Prom
 }
 
 /** The whole body as text. Rejects with Passing where it is cut off, with 65 where it is longer. */
-export async function textOf(response: IncomingMessage, most = 1 << 16): Promise<string> {
+export async function textOf(response: IncomingMessage, { stall }: Asking, most = 1 << 16): Promise<string> {
+  // headers may come, and nothing behind them
+  let timer: NodeJS.Timeout | undefined;
+  const wind = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => response.destroy(silence(stall)), stall);
+  };
+  wind();
   const pieces: Buffer[] = [];
   let bytes = 0;
   try {
     for await (const piece of response) {
+      wind();
       bytes += (piece as Buffer).length;
       if (bytes > most) throw dataError(`expected an answer of at most ${most} bytes, found a longer one`);
       pieces.push(piece as Buffer);
@@ -155,6 +172,8 @@ export async function textOf(response: IncomingMessage, most = 1 << 16): Promise
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
     throw passingOf(error);
+  } finally {
+    clearTimeout(timer);
   }
   return Buffer.concat(pieces).toString();
 }

@@ -26,7 +26,7 @@ export function hubOf(env: NodeJS.ProcessEnv): Hub {
 function tokenOf(env: NodeJS.ProcessEnv): string | null {
   const cache = env.XDG_CACHE_HOME || join(env.HOME ?? homedir(), '.cache');
   const path = env.HF_TOKEN_PATH || join(env.HF_HOME || join(cache, 'huggingface'), 'token');
-  let token = env.HF_TOKEN ?? env.HUGGING_FACE_HUB_TOKEN;
+  let token = env.HF_TOKEN || env.HUGGING_FACE_HUB_TOKEN;
   try {
     token ||= readFileSync(path, 'utf8');
   } catch {
@@ -79,7 +79,7 @@ export async function hubFiles(
   const tree = `${hub.endpoint}/api/datasets/${dataset}/tree/${inQuery(revision)}`;
   let next: URL | null = new URL(`${tree}${folder && `/${inUrl(folder)}`}?recursive=true`);
   const files: string[] = [];
-  while (next !== null) {
+  for (let pages = 0; next !== null; pages++) {
     const page: URL = next;
     const { list, link } = await patiently(what, asking, async () => {
       const answer = await following(page, url => headersAt(hub, url), { asking, name });
@@ -88,14 +88,14 @@ export async function hubFiles(
         answer.destroy();
         throw meaningOfHub(answer, { what, dataset, hub });
       }
-      return { list: listIn(await textOf(answer, MOST_LIST), what), link: answer.headers.link };
+      return { list: listIn(await textOf(answer, asking, MOST_LIST), what), link: answer.headers.link };
     });
     files.push(...list);
-    if (files.length > MOST_FILES)
+    if (files.length > MOST_FILES || pages > MOST_FILES / 100)
       throw dataError(`${what}, found more than ${MOST_FILES}; name a longer beginning before the *`);
     const [, after] = /<([^<>]{1,4000})>\s*;\s*rel="next"/.exec(String(link ?? '')) ?? [];
-    next =
-      after !== undefined && list.length > 0 && URL.canParse(after, page.href) ? new URL(after, page) : null;
+    // a page may have folders alone
+    next = after !== undefined && URL.canParse(after, page.href) ? new URL(after, page) : null;
   }
   return files.sort();
 }

@@ -4,6 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { dataError, ioError } from '../item/failure.ts';
+import { visible } from '../json/visible.ts';
 import { addressOf } from './address.ts';
 import { type Asking, newAsking, Passing } from './exchange.ts';
 import { Flow, pieceOf } from './flow.ts';
@@ -95,6 +96,8 @@ export class RemoteFile {
     if (known !== null && (statusCode === 412 || statusCode === 416))
       throw this.#changed('another in its place', response);
     if (statusCode !== 200 && statusCode !== 206) return this.#source.refuse(response);
+    const { 'content-encoding': encoding = 'identity' } = response.headers;
+    if (!READABLE.test(encoding)) throw this.#encoded(visible(encoding.slice(0, 40)), response);
     const now = versionOf(response);
     if (known !== null && differ(known, now)) throw this.#changed('another in its place', response);
     this.#version ??= now;
@@ -114,11 +117,21 @@ export class RemoteFile {
     );
   }
 
+  #encoded(encoding: string, response: IncomingMessage): Error {
+    response.destroy();
+    return dataError(
+      `${this.name}: expected its bytes, or gzip or zstd of them, found the Content-Encoding ${encoding}; download it first`,
+    );
+  }
+
   #wrong(found: string, response: IncomingMessage): Error {
     response.destroy();
     return dataError(`${this.name}: expected the part of the file that was asked for, found ${found}`);
   }
 }
+
+/** Those whose bytes show it, so that they are unpacked where they are read; aws-chunked is of how an object was sent. */
+const READABLE = /^(?:identity|gzip|x-gzip|zstd|aws-chunked|[\s,])*$/i;
 
 function versionOf({ headers, statusCode }: IncomingMessage): Version {
   const whole =

@@ -1,6 +1,6 @@
 /** One bucket of S3, or of what speaks like it: signed requests, and what its errors mean in words. */
 import { createHash } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { AwsV4Signer } from 'aws4fetch';
 import { dataError, type Fatal } from '../item/failure.ts';
 import { visible } from '../json/visible.ts';
@@ -25,6 +25,8 @@ export class Bucket {
   readonly name: string;
   readonly asking: Asking;
   #settings: AwsSettings;
+  /** the region that the bucket said it is in, where that is not the one of the settings */
+  #region: string | null = null;
 
   /** Exit 64 where the settings cannot be used. */
   constructor(name: string, asking: Asking) {
@@ -36,7 +38,8 @@ export class Bucket {
   /** One try; resolves whatever the status. Rejects with Passing. */
   async ask({ method, key, query = {}, headers = {}, body }: S3Request): Promise<IncomingMessage> {
     const url = this.#urlOf(key, query);
-    const { keys, region } = this.#settings;
+    const { keys } = this.#settings;
+    const region = this.#region ?? this.#settings.region;
     if (keys === null) return exchange({ method, url, headers, ...(body && { body }) }, this.asking);
     const hash = createHash('sha256')
       .update(body ?? '')
@@ -50,6 +53,18 @@ export class Bucket {
     return exchange({ method, url: signed.url, headers: all, ...(body && { body }) }, this.asking);
   }
 
+  /** The headers of an object; null where there is none, or nobody may look. Tried again while that may help; rejects with 74. */
+  async head(what: string, key: string): Promise<IncomingHttpHeaders | null> {
+    return patiently(what, this.asking, async () => {
+      const answer = await this.ask({ method: 'HEAD', key });
+      answer.resume();
+      if (answer.statusCode === 200) return answer.headers;
+      if (this.movesTo(answer)) throw new Passing('another region');
+      expectPassed(answer);
+      return null;
+    });
+  }
+
   /** The text of an answer with status 200; tried again while that may help. Rejects with 65 where it is refused, and 74. */
   async text(
     what: string,
@@ -59,7 +74,7 @@ export class Bucket {
     return patiently(what, this.asking, async () => {
       const answer = await this.ask(request);
       if ((answer.statusCode ?? 0) >= 300) return this.refuse(answer, what);
-      const text = await textOf(answer, most);
+      const text = await textOf(answer, this.asking, most);
       // a long request may begin to be answered before it has failed
       const code = between(text, 'Error') && between(text, 'Code');
       if (code) throw new Passing(`status 200 with the error ${visible(code.slice(0, 60))}`);
@@ -69,8 +84,9 @@ export class Bucket {
 
   /** Throws what an answer means that is none of what was asked for: Passing, or 65. `what` was expected. */
   async refuse(answer: IncomingMessage, what: string): Promise<never> {
-    const text = await textOf(answer).catch(() => '');
+    const text = await textOf(answer, this.asking).catch(() => '');
     const code = visible((between(text, 'Code') ?? '').slice(0, 60));
+    if (this.movesTo(answer, between(text, 'Region'))) throw new Passing(`another region (${code})`);
     expectPassed(answer, code);
     if (code === 'ExpiredToken' && this.#hasNewKeys()) throw new Passing(code);
     if (code === 'RequestTimeout' || code === 'SlowDown') throw new Passing(code);
@@ -103,6 +119,19 @@ export class Bucket {
     );
   }
 
+  /**
+   * Whether the answer says in which region the bucket is; the next request goes there. Buckets of two regions in one run have
+   * no setting that fits both. Believed once: a store that says one thing and then another would be followed for ever.
+   */
+  movesTo({ statusCode = 0, headers }: IncomingMessage, named: string | null = null): boolean {
+    const region = headers['x-amz-bucket-region'] ?? named;
+    if (![301, 307, 400, 403].includes(statusCode) || this.#region !== null) return false;
+    if (typeof region !== 'string' || !/^[a-z0-9-]{1,40}$/.test(region)) return false;
+    if (region === this.#settings.region) return false;
+    this.#region = region;
+    return true;
+  }
+
   /** A session that has ended may have been renewed in the files meanwhile. */
   #hasNewKeys(): boolean {
     const before = this.#settings.keys?.sessionToken;
@@ -117,9 +146,10 @@ export class Bucket {
     const query: Record<string, string> = { 'list-type': '2', 'encoding-type': 'url', prefix };
     for (let pages = 0; ; pages++) {
       const { text } = await this.text(what, { method: 'GET', query }, MOST_LIST);
+      const isEncoded = between(text, 'EncodingType') === 'url';
       for (const block of blocks(text, 'Contents')) {
         const key = between(block, 'Key');
-        if (key !== null) keys.push(keyIn(key));
+        if (key !== null) keys.push(isEncoded ? keyIn(key) : key);
       }
       const next = between(text, 'IsTruncated') === 'true' ? between(text, 'NextContinuationToken') : null;
       if (next === null) break;
@@ -130,9 +160,14 @@ export class Bucket {
     return keys.sort();
   }
 
+  get wantsEqualParts(): boolean {
+    return /\.r2\.cloudflarestorage\.com$/i.test(this.#settings.endpoint?.hostname ?? '');
+  }
+
   /** Amazon has a host for each bucket; others have all below one. */
   #urlOf(key: string | undefined, query: Record<string, string>): URL {
-    const { endpoint, region } = this.#settings;
+    const { endpoint } = this.#settings;
+    const region = this.#region ?? this.#settings.region;
     const hasHost = endpoint === null && !this.name.includes('.');
     const host =
       endpoint?.href.replace(/\/+$/, '') ??
@@ -177,7 +212,7 @@ export function between(xml: string, name: string): string | null {
   return to < 0 ? null : unescaped(xml.slice(from, to));
 }
 
-function* blocks(xml: string, name: string): Generator<string> {
+export function* blocks(xml: string, name: string): Generator<string> {
   for (let at = xml.indexOf(`<${name}>`); at >= 0; at = xml.indexOf(`<${name}>`, at)) {
     const to = xml.indexOf(`</${name}>`, at);
     if (to < 0) return;
@@ -189,10 +224,10 @@ function* blocks(xml: string, name: string): Generator<string> {
 const ENTITIES: Readonly<Record<string, string>> = { lt: '<', gt: '>', amp: '&', quot: '"', apos: "'" };
 
 const unescaped = (text: string): string =>
-  text.replace(/&(lt|gt|amp|quot|apos|#\d{1,7});/g, (_, name: string) =>
+  text.replace(/&(lt|gt|amp|quot|apos|#\d{1,7}|#x[\da-f]{1,6});/gi, (entity, name: string) =>
     name.startsWith('#')
-      ? String.fromCodePoint(Math.min(0x10ffff, Number(name.slice(1))))
-      : (ENTITIES[name] as string),
+      ? String.fromCodePoint(Math.min(0x10ffff, Number(name.slice(1).replace(/^x/i, '0x'))))
+      : (ENTITIES[name] ?? entity),
   );
 
 export const escaped = (text: string): string => text.replace(/[<>&"']/g, one => `&#${one.charCodeAt(0)};`);

@@ -3,13 +3,13 @@
  * is killed in between leaves no object, and the old one as it was.
  */
 import { randomBytes } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
 import { type Fatal, fatalOf, ioError } from '../item/failure.ts';
 import { counted, number } from '../item/wording.ts';
 import { visible } from '../json/visible.ts';
-import { inUrl, s3Address } from './address.ts';
+import { s3Address } from './address.ts';
 import { type Asking, newAsking } from './exchange.ts';
-import { Bucket, between, escaped } from './s3.ts';
+import { keepLonger, leftovers, partsXml } from './old-object.ts';
+import { Bucket, between } from './s3.ts';
 
 const MIB = 1024 * 1024;
 const PART = 8 * MIB;
@@ -20,9 +20,12 @@ const ON_THE_WAY = 2;
 /** The mark by which a completed upload is known again where the answer to that was lost. */
 const MARK = 'x-amz-meta-fw-upload';
 
+/** Cloudflare's R2 completes an upload only of parts that are equal but for the last: 10,000 of these hold 335 GB. */
+const EQUAL_PART = 32 * MIB;
+
 /** 8 MiB up to 16 GB; then each further thousand is twice as large, so that ten thousand hold 4 TB. */
-export const sizeOfPart = (part: number): number =>
-  PART * 2 ** Math.max(0, Math.floor((part - 1) / 1000) - 1);
+export const sizeOfPart = (part: number, areEqual = false): number =>
+  areEqual ? EQUAL_PART : PART * 2 ** Math.max(0, Math.floor((part - 1) / 1000) - 1);
 
 /** Begins to write an object, of which nothing is there until `complete`. Rejects with 64, 65 and 74 where it may not be written. */
 export async function beginUpload(address: string, asking?: Asking): Promise<Upload> {
@@ -56,10 +59,14 @@ export class Upload {
   #bytes = 0;
   #broken: Fatal | null = null;
   #waiting: (() => void)[] = [];
+  #endWaits: () => void = () => {};
 
   constructor(bucket: string, key: string, asking: Asking) {
+    const ended = new Promise<void>(resolve => {
+      this.#endWaits = resolve;
+    });
     const wait = async (ms: number): Promise<void> => {
-      await asking.wait(ms);
+      await Promise.race([asking.wait(ms), ended]); // a store may ask for minutes, in which nobody can stop the run
       if (this.#broken !== null) throw this.#broken; // what was ended is not tried again
     };
     this.#bucket = new Bucket(bucket, { ...asking, wait });
@@ -102,6 +109,8 @@ export class Upload {
     const uploadId = await this.begun;
     try {
       const said = await this.#keepOld();
+      const left = await leftovers(this.#bucket, this.#key, uploadId);
+      if (left !== null) said.push(left);
       if (this.#etags.length > 0) {
         await this.#completeParts(uploadId);
         return said;
@@ -116,50 +125,30 @@ export class Upload {
   }
 
   async #completeParts(uploadId: string): Promise<void> {
-    const parts = this.#etags.map(
-      (etag, at) => `<Part><PartNumber>${at + 1}</PartNumber><ETag>${escaped(etag)}</ETag></Part>`,
-    );
-    const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
+    const body = partsXml(this.#etags);
     const headers = { 'content-type': 'application/xml' };
     const request = { method: 'POST', key: this.#key, query: { uploadId }, headers, body } as const;
     try {
       await this.#ask('to complete it', request);
     } catch (error) {
       // the answer to a first try may have been lost, behind which there is no upload any more
-      if ((await this.#look(this.#key))?.[MARK] !== this.#mark) throw error;
+      const there = await this.#bucket.head(`${this.name}: expected to look whether it is there`, this.#key);
+      if (there?.[MARK] !== this.#mark) throw error;
     }
   }
 
-  /** As of files on disk: an old one that is longer is kept, since a pilot of three rows must not cost anybody the whole. */
   async #keepOld(): Promise<string[]> {
-    const old = await this.#look(this.#key);
-    const bytes = Number(old?.['content-length'] ?? 0);
-    if (bytes <= this.#bytes) return [];
-    for (let count = 1; ; count++) {
-      const key = `${this.#key}.before${count === 1 ? '' : `.${count}`}`;
-      const there = await this.#look(key);
-      if (there !== null && Number(there['content-length']) > bytes) continue;
-      const source = `/${this.#bucket.name}/${inUrl(this.#key)}`;
-      await this.#ask('to keep the old object, which is longer, as NAME.before', {
-        ...{ method: 'PUT', key },
-        headers: { 'x-amz-copy-source': source, 'x-amz-copy-source-if-match': String(old?.etag) },
-      });
-      return [
-        `${this.name} had ${counted(bytes, 'byte')} and has ${number(this.#bytes)} now; the old one is s3://${this.#bucket.name}/${visible(key)}`,
-      ];
-    }
-  }
-
-  /** The headers of an object; null where there is none, or nobody may look. */
-  async #look(key: string): Promise<IncomingHttpHeaders | null> {
-    const answer = await this.#bucket.ask({ method: 'HEAD', key }).catch(() => null);
-    answer?.resume();
-    return answer?.statusCode === 200 ? answer.headers : null;
+    const kept = await keepLonger(this.#bucket, this.#key, this.#bytes);
+    if (kept === null) return [];
+    return [
+      `${this.name} had ${counted(kept.bytes, 'byte')} and has ${number(this.#bytes)} now; the old one is s3://${this.#bucket.name}/${visible(kept.key)}`,
+    ];
   }
 
   /** Nothing of it is left, and an old object stays. False where the store could not be told: it keeps the parts that it has. */
   async abort(): Promise<boolean> {
     this.#broken ??= ioError(`${this.name}: the upload was ended`);
+    this.#endWaits();
     await Promise.all(this.#sending);
     try {
       const uploadId = await this.begun;
@@ -193,7 +182,7 @@ export class Upload {
   }
 
   #room(): Buffer {
-    const size = sizeOfPart(this.#etags.length + 1);
+    const size = sizeOfPart(this.#etags.length + 1, this.#bucket.wantsEqualParts);
     const free = this.#free.pop();
     return free?.length === size ? free : Buffer.allocUnsafeSlow(size);
   }
@@ -206,7 +195,9 @@ export class Upload {
     const number = this.#etags.push('');
     if (number > MOST_PARTS)
       return this.#break(
-        ioError(`${this.name}: expected at most ${counted(MOST_PARTS, 'part')}, found more`),
+        ioError(
+          `${this.name}: expected at most ${counted(MOST_PARTS, 'part')}, found more; write several objects (--shard, {ordering})`,
+        ),
       );
     const sent = this.#sendPart(number, body)
       .catch(error => this.#break(fatalOf(error)))

@@ -151,7 +151,7 @@ async function askerOf(
         throw new ItemFailure('not-an-item', 'expected a prompt, messages, or a request, found none');
       const before = steps.slice(0, at);
       const identity = { id: String(item.id), agent: key, round: 0, attempt: 1 };
-      const { opening } = openings(agent, { ...item, steps: before }, before.length > 0);
+      const { opening } = openings(agent, { ...item, steps: before }, before.length > 0, () => before);
       const { body } = made.bodyOf(
         {
           context: escaped(contextAfter(typeof item.prompt === 'string' ? item.prompt : '', before, agents)),

@@ -4,7 +4,7 @@ import type { Answer } from '../../../engine/core/item/call.ts';
 import type { Usage } from '../../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { objectIn } from '../http-body.ts';
-import { KeptText, type Runaway, word } from './kept-text.ts';
+import { type KeptText, word } from './kept-text.ts';
 import type { StreamReading } from './stream-record.ts';
 
 /** Blocks of one answer that are kept apart. */
@@ -33,8 +33,7 @@ interface Block {
 
 export class BlocksStream implements StreamReading {
   error: string | null = null;
-  readonly #text: KeptText;
-  readonly #prompt: number;
+  readonly text: KeptText;
   readonly #blocks = new Map<number, Block>();
   #first: JsonObject = {};
   /** what was counted, and whether that is all of it */
@@ -44,11 +43,9 @@ export class BlocksStream implements StreamReading {
   #isStopped = false;
   /** the block that has not ended */
   #open: number | null = null;
-  #events = 0;
 
-  constructor(limits: Runaway | null, prompt = 0) {
-    this.#text = new KeptText(limits);
-    this.#prompt = prompt;
+  constructor(text: KeptText) {
+    this.text = text;
   }
 
   get isDone(): boolean {
@@ -57,18 +54,11 @@ export class BlocksStream implements StreamReading {
   get isFinished(): boolean {
     return this.#isStopped || this.#stop.stop_reason !== null;
   }
-  get runaway(): string | null {
-    return this.#text.runaway;
-  }
-  get hasBegun(): boolean {
-    return this.#events > 0;
-  }
   get used(): Usage | null {
     const told = readUsage(this.#usage);
     if (this.#isCounted) return told;
-    return this.#events > 0
-      ? { ...told, prompt: told.prompt || this.#prompt, completion: this.#events }
-      : null;
+    const { guess } = this.text;
+    return guess && { ...told, prompt: told.prompt || guess.prompt, completion: guess.completion };
   }
 
   event(data: string): void {
@@ -85,36 +75,38 @@ export class BlocksStream implements StreamReading {
     else if (type === 'content_block_stop') this.#open = null;
     else if (type === 'message_delta') {
       const { stop_reason, stop_sequence } = isObject(delta) ? delta : ({} as JsonObject);
-      this.#stop = { stop_reason: word(stop_reason) ?? null, stop_sequence: word(stop_sequence) ?? null };
+      const reason = word(stop_reason);
+      if (reason !== undefined)
+        this.#stop = { stop_reason: reason, stop_sequence: word(stop_sequence) ?? null };
       this.#count(usage);
-      this.#isCounted = isObject(usage);
+      this.#isCounted ||= isObject(usage);
     } else if (type === 'message_stop') this.#isStopped = true;
   }
 
   answer(cut?: string): Answer {
-    const whole = this.#text.rest();
+    const whole = this.text.rest();
     const stop = cut === undefined ? this.#stop : { stop_reason: 'max_tokens', stop_sequence: null };
     const text = JSON.stringify({
       ...this.#first,
       type: 'message',
-      content: [...this.#blocks.values()].map(blockOf),
+      content: [...this.#blocks].sort(([a], [b]) => a - b).map(([, block]) => blockOf(block)),
       ...stop,
       usage: this.#isCounted ? this.#usage : null,
-      events: this.#events,
+      events: this.text.events,
       ...(cut !== undefined && { cut }),
     });
     return {
       text,
       ...(whole && { whole }),
       finish: (stop.stop_reason as string | null) ?? 'none',
-      usage: this.used ?? { prompt: this.#prompt, completion: 0 },
+      usage: this.used ?? this.text.leastUsed,
       replayed: false,
     };
   }
 
   cutOff(cut: string): string {
     const delta = { stop_reason: 'max_tokens', stop_sequence: null };
-    const usage = { output_tokens: this.#events };
+    const usage = { output_tokens: this.text.events };
     const last = [
       ...(this.#open === null ? [] : [{ type: 'content_block_stop', index: this.#open }]),
       { type: 'message_delta', delta, usage },
@@ -137,7 +129,7 @@ export class BlocksStream implements StreamReading {
     if (typeof index !== 'number' || !isObject(head)) return;
     this.#open = index;
     if (this.#blocks.size >= MOST_BLOCKS) return;
-    const isKept = this.#text.holds(JSON.stringify(head).length);
+    const isKept = this.text.holds(JSON.stringify(head).length);
     this.#blocks.set(index, { head: isKept ? head : { type: word(head.type) }, said: {} });
   }
 
@@ -146,8 +138,8 @@ export class BlocksStream implements StreamReading {
     const piece = delta[field];
     if (typeof piece !== 'string' || piece === '') return;
     const isText = field === 'text' || field === 'thinking';
-    if (field !== 'signature') this.#events++;
-    const isKept = isText ? this.#text.text(piece, true) : this.#text.takes(piece);
+    if (field !== 'signature') this.text.events++;
+    const isKept = isText ? this.text.text(piece, true) : this.text.takes(piece);
     const at = typeof index === 'number' ? index : 0;
     const block = this.#blocks.get(at) ?? { head: { type }, said: {} };
     if (this.#blocks.size < MOST_BLOCKS) this.#blocks.set(at, block);

@@ -27,8 +27,6 @@ import { LONGEST_NAME, readRequest } from './read-request.ts';
 import { following, type Names, namesOf, type Standing, Unserved } from './served-models.ts';
 import { Sink } from './sink.ts';
 
-/** where Anthropic's clients look for the id of a request */
-const ANTHROPIC_ID = 'request-id';
 /** seconds */
 const WAITS = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30];
 const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
@@ -144,7 +142,6 @@ class Gateway {
     if (this.#ledger.refusal() !== null) throw notOnRecord();
     if (isBeyond(request)) throw tooMany();
     const dialect = DIALECTS.get(path) as Dialect;
-    if (dialect.errors === 'anthropic') void reply.header(ANTHROPIC_ID, request.id);
     const read = readRequest(request.body, dialect, this.#names, this.#standing);
     const { fields, stream, body, name, model, arm } = read;
     const { noted } = request;

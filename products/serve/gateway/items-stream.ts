@@ -8,7 +8,7 @@ import { finishIn } from '../../../engine/core/item/dialects.ts';
 import type { Usage } from '../../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
 import { objectIn } from '../http-body.ts';
-import { KeptText, type Runaway, word } from './kept-text.ts';
+import { type KeptText, word } from './kept-text.ts';
 import type { StreamReading } from './stream-record.ts';
 
 /** Items of one answer that are kept apart, and parts of all of them. */
@@ -31,20 +31,17 @@ interface OutputItem {
 
 export class ItemsStream implements StreamReading {
   error: string | null = null;
-  readonly #text: KeptText;
-  readonly #prompt: number;
+  readonly text: KeptText;
   readonly #items = new Map<number, OutputItem>();
   #first: JsonObject = {};
   /** the response as its last event has it */
   #last: JsonObject | null = null;
   #usage: Usage | null = null;
-  #events = 0;
   #parts = 0;
   #sequence = 0;
 
-  constructor(limits: Runaway | null, prompt = 0) {
-    this.#text = new KeptText(limits);
-    this.#prompt = prompt;
+  constructor(text: KeptText) {
+    this.text = text;
   }
 
   get isDone(): boolean {
@@ -53,14 +50,8 @@ export class ItemsStream implements StreamReading {
   get isFinished(): boolean {
     return this.#last !== null;
   }
-  get runaway(): string | null {
-    return this.#text.runaway;
-  }
-  get hasBegun(): boolean {
-    return this.#events > 0;
-  }
   get used(): Usage | null {
-    return this.#usage ?? (this.#events > 0 ? { prompt: this.#prompt, completion: this.#events } : null);
+    return this.#usage ?? this.text.guess;
   }
 
   event(data: string): void {
@@ -85,18 +76,18 @@ export class ItemsStream implements StreamReading {
   }
 
   answer(cut?: string): Answer {
-    const whole = this.#last === null ? this.#text.rest() : null;
+    const whole = this.#last === null ? this.text.rest() : null;
     const said = cut === undefined ? this.#last : null;
     const text = JSON.stringify({
       ...(said ?? this.#joined(cut)),
-      events: this.#events,
+      events: this.text.events,
       ...(cut !== undefined && { cut }),
     });
     return {
       text,
       ...(whole && { whole }),
       finish: cut === undefined ? (word(said && finishIn(said)) ?? 'none') : 'max_output_tokens',
-      usage: this.used ?? { prompt: this.#prompt, completion: 0 },
+      usage: this.#usage ?? this.text.leastUsed,
       replayed: false,
     };
   }
@@ -118,16 +109,16 @@ export class ItemsStream implements StreamReading {
 
   #begin({ output_index: index, item }: JsonObject): void {
     if (!isObject(item) || typeof index !== 'number' || this.#items.size >= MOST_ITEMS) return;
-    const isKept = this.#text.holds(JSON.stringify(item).length);
+    const isKept = this.text.holds(JSON.stringify(item).length);
     this.#items.set(index, { head: isKept ? item : { type: word(item.type) }, parts: new Map() });
   }
 
   #add({ type, output_index, content_index, summary_index }: JsonObject, piece: string): void {
     const kind = DELTA.exec(String(type))?.[1];
     if (kind === undefined || piece === '') return;
-    this.#events++;
+    this.text.events++;
     const isText = LISTED.has(kind);
-    const isKept = isText ? this.#text.text(piece, true) : this.#text.takes(piece);
+    const isKept = isText ? this.text.text(piece, true) : this.text.takes(piece);
     if (!isKept) return;
     const index = typeof output_index === 'number' ? output_index : 0;
     const item = this.#items.get(index) ?? { head: {}, parts: new Map() };
@@ -146,7 +137,7 @@ export class ItemsStream implements StreamReading {
       ...this.#first,
       ...{ object: 'response', status: 'incomplete' },
       incomplete_details: cut === undefined ? null : { reason: 'max_output_tokens' },
-      output: [...this.#items.values()].map(itemOf),
+      output: [...this.#items].sort(([a], [b]) => a - b).map(([, item]) => itemOf(item)),
       usage: null,
     };
   }
@@ -156,7 +147,7 @@ function itemOf({ head, parts }: OutputItem): JsonObject {
   const item: JsonObject = { ...head };
   for (const { kind, text } of parts.values()) {
     const list = LISTED.get(kind);
-    if (list === undefined) item.arguments = text;
+    if (list === undefined) item[kind.endsWith('_input') ? 'input' : 'arguments'] = text;
     else {
       const before = Array.isArray(item[list]) ? (item[list] as unknown[]) : [];
       item[list] = [...before, kind === 'refusal' ? { type: kind, refusal: text } : { type: kind, text }];

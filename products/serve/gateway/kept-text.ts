@@ -1,7 +1,7 @@
-/** What of a streamed text is kept for the record, whichever events it comes in: so much of it, its length and hash, and whether it runs away. */
+/** What of a streamed text is kept for the record, whichever events it comes in: so much of it, its length and hash, how many events it had, and whether it runs away. */
 import { createHash } from 'node:crypto';
 import { repetitionIn } from '../../../engine/answers/text-faults.ts';
-import type { WholeAnswer } from '../../../engine/core/item/item.ts';
+import type { Usage, WholeAnswer } from '../../../engine/core/item/item.ts';
 
 /** UTF-16 units of an id, a role, the name of a tool and a reason to end: one of them may be as long as an event. */
 const LONGEST_WORD = 256;
@@ -23,6 +23,9 @@ export class KeptText {
   runaway: string | null = null;
   /** UTF-16 units that have come */
   units = 0;
+  /** events with any content */
+  events = 0;
+  readonly #prompt: number;
   readonly #limits: Runaway | null;
   readonly #whole = createHash('sha256');
   #kept = 0;
@@ -32,8 +35,20 @@ export class KeptText {
   #end = '';
   #looked = 0;
 
-  constructor(limits: Runaway | null) {
+  /** `prompt`: its tokens where the server does not say */
+  constructor(limits: Runaway | null, prompt = 0) {
     this.#limits = limits;
+    this.#prompt = prompt;
+  }
+
+  /** Tokens where the server does not say: each event is taken for one. Null before any content. */
+  get guess(): Usage | null {
+    return this.events > 0 ? { prompt: this.#prompt, completion: this.events } : null;
+  }
+
+  /** … of an answer that has ended, also where nothing came of it. */
+  get leastUsed(): Usage {
+    return this.guess ?? { prompt: this.#prompt, completion: 0 };
   }
 
   /** Whether there is room for a piece that is no text of the answer, such as arguments of a tool. */

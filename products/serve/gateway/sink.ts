@@ -10,7 +10,7 @@ import type { Dialect } from '../../../engine/core/item/dialects.ts';
 import type { Usage } from '../../../engine/core/item/item.ts';
 import { BlocksStream } from './blocks-stream.ts';
 import { ItemsStream } from './items-stream.ts';
-import type { Runaway } from './kept-text.ts';
+import { KeptText, type Runaway } from './kept-text.ts';
 import { type StreamReading, StreamRecord } from './stream-record.ts';
 
 export interface SinkOptions {
@@ -59,7 +59,7 @@ export class Sink implements ReplySink {
     this.#options = options;
     const Reading =
       options.stream === 'items' ? ItemsStream : options.stream === 'blocks' ? BlocksStream : StreamRecord;
-    this.#record = new Reading(options.runaway, options.prompt);
+    this.#record = new Reading(new KeptText(options.runaway, options.prompt));
     this.#events = eventSplitter(data => this.#record.event(data));
   }
 
@@ -139,8 +139,8 @@ export class Sink implements ReplySink {
     } catch {
       this.#isUnread = true;
     }
-    const { hasBegun, runaway } = this.#record;
-    if (this.firstAt === null && hasBegun) {
+    const { events, runaway } = this.#record.text;
+    if (this.firstAt === null && events > 0) {
       this.firstAt = performance.now();
       this.onFirst?.();
     }
