@@ -58,7 +58,6 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   });
   const connections = watchConnections(app.server);
   connectionsOf.set(app.server, connections);
-  stops?.closing.addEventListener('abort', () => connections.stop());
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
@@ -167,6 +166,9 @@ const connectionsOf = new WeakMap<object, Connections>();
 /** Whether there is no descriptor for the other side of what this connection asks. */
 export const isBeyond = ({ raw, server }: FastifyRequest): boolean =>
   connectionsOf.get(server.server)?.isBeyond(raw.socket) === true;
+
+/** Nothing is under way any more: who has said nothing yet holds up the end no longer. */
+export const endSilent = ({ server }: FastifyInstance): void => connectionsOf.get(server)?.stop();
 
 const tooMuch = (): ApiError =>
   comeAgain(
