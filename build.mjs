@@ -119,7 +119,12 @@ const TOGETHER = [
     name: 'read',
     test: /\/report\/(answer-counts|collect|gather|observe|outcome-texts|read-lines|read-out|compare-runs|compare-command)\.ts/,
   },
-  { name: 'joined', test: /\/(report\/(source|values)|tables\/parquet-rows|view\/rows\/source-rows)\.ts/ },
+  { name: 'joined', test: /\/(report\/(source|values)|view\/rows\/source-rows)\.ts/ },
+  {
+    // what is loaded where a file is one
+    name: 'parquet',
+    test: /\/tables\/(parquet\/[a-z-]+|parquet-rows)\.ts|\/node_modules\/(fzstd|hysnappy)\//,
+  },
   { name: 'facts', test: /\/watch\/(crowd|diagnosis|run-facts|recent|servers|run-words)\.ts/ },
   { name: 'bench', test: /\/measure\/bench\// },
   { name: 'models', test: /\/measure\/models\// },

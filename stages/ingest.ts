@@ -61,8 +61,8 @@ export default stage({
 
   async written(options, tools) {
     if (options.format === 'legacy' || options.format === 'openai-batch') return null;
-    const { reading, linesOf } = await openTable(options, tools, orderingsOf(options, tools));
-    return inputs => tableBatches(inputs, reading, linesOf);
+    const { reading, shapeOf } = await openTable(options, tools, orderingsOf(options, tools));
+    return inputs => tableBatches(inputs, reading, shapeOf);
   },
 });
 

@@ -134,7 +134,7 @@ export async function openTable(options: IngestOptions, tools: Tools, orderings:
     signal: tools.signal,
     warn: tools.warn,
   };
-  return { reading, linesOf: (columns: readonly string[]) => maker.lines(columns, part.has) };
+  return { reading, shapeOf: (columns: readonly string[]) => maker.shape(columns, part.has) };
 }
 
 async function makingOf(options: IngestOptions, { base }: Tools) {

@@ -1,31 +1,28 @@
-/** The rows of a Parquet file, some at a time, each value as JSON has it (parquet-values.ts). */
-import { statSync } from 'node:fs';
-import { brotliDecompressSync, gunzipSync } from 'node:zlib';
-import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet';
+/** Parquet files: what is in them, and their rows, each value as JSON has it. */
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { isRemote } from '../core/files/input-files.ts';
-import { dataError, Fatal } from '../core/item/failure.ts';
+import { dataError, Fatal, ioError } from '../core/item/failure.ts';
 import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
-import { type Columns, columnsOf } from './parquet-values.ts';
+import { type Footer, footerOf } from './parquet/footer.ts';
+import { type Opened, RowReader } from './parquet/group.ts';
+import { type Node, treeOf } from './parquet/schema.ts';
 
-/** A file whose groups of rows say more than this is not read. */
-const MOST_ROWS = 100_000_000;
-const MOST_COLUMNS = 10_000;
-const MOST_BYTES = 1 << 30;
-const MOST_PAGE = 1 << 28;
+const MAGIC = 'PAR1';
+const ENCRYPTED = 'PARE';
+const MOST_FOOTER = 1 << 28;
+/** the end of a file, which most often has all that describes it */
+const FIRST_END = 1 << 16;
+/** A group of rows that says more than this is not read. */
+const MOST_ROWS = 1e9;
 
 export interface ParquetFile {
   /** rows of each group */
   groups: readonly number[];
   columns: readonly string[];
-  /** rows that have about so many bytes, at least one */
-  rowsOf(bytes: number): number;
-  /**
-   * Rows `from` to `to` (not included) of the file, from 0, each made when it is taken; null for what is absent. What they are
-   * made of is held meanwhile. Exit 65 where they cannot be read.
-   */
-  values(from: number, to: number): Promise<Iterable<JsonObject>>;
-  /** The same as the rows of a table: what is absent is an empty text. */
+  /** Row after row from the first on. */
+  reader(): RowReader;
+  /** Rows `from` to `to` (not included), from 0, as the rows of a table: what is absent is an empty text. Exit 65 where they cannot be read. */
   rows(from: number, to: number): Promise<JsonObject[]>;
   /** What was shown otherwise than it is, a line for each column; of the rows so far. */
   notes(): string[];
@@ -38,133 +35,128 @@ export type ParquetSource =
 
 /** Exit 65 where the file is not there, is none, is damaged or encrypted, or is compressed in a way that nobody writes any more. */
 export async function openParquet(given: ParquetSource): Promise<ParquetFile> {
-  const source = typeof given === 'string' && isRemote(given) ? await elsewhere(given) : given;
-  const path = typeof source === 'string' ? source : source.name;
-  const { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } = await import('hyparquet');
-  const read = async <T>(what: () => Promise<T>): Promise<T> => {
-    try {
-      return await what();
-    } catch (error) {
-      if (error instanceof Fatal) throw error; // it could not be fetched
-      const why = (error as Error).message.slice(0, 200);
-      throw dataError(`${path}: expected a Parquet file, found what cannot be read as one: ${why}`);
-    }
-  };
-  if (typeof source === 'string' && statSync(source, { throwIfNoEntry: false })?.isFile() !== true)
-    throw dataError(`expected a file, found none: ${source}`);
-  const file = typeof source === 'string' ? await read(() => asyncBufferFromFile(source)) : partsOf(source);
-  const [metadata, columns] = await read(async () => {
-    if (file.byteLength < 12) throw new Error(`it has ${counted(file.byteLength, 'byte')}`);
-    const found = await parquetMetadataAsync(file);
-    expectBounded(found);
-    expectReadable(found);
-    const known = columnsOf(found);
-    expectComplete(found, known);
-    return [found, known] as [FileMetaData, Columns];
-  });
-  const compressors = await codecs();
-  const bytes = metadata.row_groups.reduce((sum, group) => sum + Number(group.total_byte_size), 0);
-  const count = metadata.row_groups.reduce((sum, group) => sum + Number(group.num_rows), 0);
-  const reading = { file, metadata, compressors, parsers: PARSERS, utf8: false, useOffsetIndex: true };
-  const rawRows = (rowStart: number, rowEnd: number) =>
-    read(() => parquetReadObjects({ ...reading, rowStart, rowEnd }));
-  return {
-    groups: metadata.row_groups.map(({ num_rows: rows }) => Number(rows)),
-    columns: columns.names,
-    rowsOf: wanted => Math.max(1, Math.floor((wanted * count) / Math.max(1, bytes))),
-    async values(from, to) {
-      const rows = await rawRows(from, to);
-      return (function* () {
-        for (const row of rows) yield rowOf(row, columns, null);
-      })();
-    },
-    rows: async (from, to) => (await rawRows(from, to)).map(row => rowOf(row, columns, '')),
-    notes: () => [...columns.notes].map(([name, words]) => `${path}: the column '${name}' has ${words}`),
-  };
-}
-
-async function elsewhere(address: string): Promise<ParquetSource> {
-  const { openRemote } = await import('../core/remote/reading.ts');
-  return openRemote(address).known();
-}
-
-/** A part from the end has a negative beginning, as of an array. */
-function partsOf(source: Exclude<ParquetSource, string>): AsyncBuffer {
-  const { size: byteLength } = source;
-  return {
-    byteLength,
-    async slice(start, end = byteLength) {
-      const from = start < 0 ? Math.max(0, byteLength + start) : start;
-      return (await source.part(from, Math.min(end, byteLength))).buffer as ArrayBuffer;
-    },
-  };
-}
-
-function rowOf(row: { [column: string]: unknown }, { shapes }: Columns, absent: null | ''): JsonObject {
-  const values: JsonObject = {};
-  for (const [name, shape] of shapes) {
-    const value = row[name];
-    values[name] = value === null || value === undefined ? absent : shape(value);
-  }
-  return values;
-}
-
-function expectBounded({ row_groups: groups }: FileMetaData): void {
-  for (const { num_rows: rows, columns } of groups) {
-    const most = Math.max(0, ...columns.map(({ meta_data: of }) => Number(of?.total_uncompressed_size ?? 0)));
-    if (Number(rows) > MOST_ROWS || columns.length > MOST_COLUMNS || !(most <= MOST_BYTES))
-      throw new Error('a group of rows that is too large');
-  }
-}
-
-/** Each group has each column once, or a column would be missing without a word. */
-function expectComplete({ row_groups: groups }: FileMetaData, { leaves }: Columns): void {
-  const known = new Set(leaves);
-  for (const { columns } of groups) {
-    const found = new Set(columns.map(({ meta_data: of }) => of?.path_in_schema.join('.') ?? ''));
-    const isWhole = found.size === columns.length && found.size === known.size;
-    if (!isWhole || ![...found].every(path => known.has(path)))
-      throw new Error('a group of rows that has other columns than the schema');
-  }
-}
-
-/** hyparquet reads those from 2^31 on as 2^31 - 1 (1.33): DuckDB writes such columns, in its second version. */
-function expectReadable({ schema, row_groups: groups }: FileMetaData): void {
-  const unsigned = new Set(
-    schema
-      .filter(({ type, converted_type: kind }) => type === 'INT32' && kind === 'UINT_32')
-      .map(({ name }) => name),
-  );
-  for (const { meta_data: of } of groups.flatMap(({ columns }) => columns)) {
-    const name = of?.path_in_schema.at(-1);
-    if (name !== undefined && unsigned.has(name) && of?.encodings.includes('DELTA_BINARY_PACKED'))
-      throw new Error(
-        `unsigned 32-bit numbers as differences, in the column '${name.slice(0, 60)}'; write it as int64`,
-      );
-  }
-}
-
-/** Texts stay bytes until their row is made: those of a whole group as strings would take several times the room. */
-const PARSERS = {
-  stringFromBytes: (bytes: unknown): unknown => bytes,
-  timestampFromNanoseconds: (nanos: unknown): unknown => nanos,
-} as object;
-
-/** What a page may be compressed by, each bounded by the length that the file says. */
-async function codecs(): Promise<Compressors> {
-  const { compressors } = await import('hyparquet-compressors');
-  const bounded: Compressors = {
-    ...compressors,
-    GZIP: (bytes, length) => gunzipSync(bytes, { maxOutputLength: Math.max(1, length) }),
-    BROTLI: (bytes, length) => brotliDecompressSync(bytes, { maxOutputLength: Math.max(1, length) }),
-  };
-  return Object.fromEntries(
-    Object.entries(bounded).map(([name, decompress]) => [
+  const source = typeof given === 'string' ? await sourceOf(given) : given;
+  const { name } = source;
+  const part = (from: number, to: number) => source.part(from, to);
+  const notes = new Map<string, string>();
+  let opened: Opened;
+  try {
+    const footer = footerOf(await endOf(source));
+    const { columns, leaves } = treeOf(footer.schema);
+    expectWhole(footer, leaves, source.size);
+    const note = (column: string, words: string): void => void notes.set(column, words);
+    opened = {
       name,
-      (bytes: Uint8Array, length: number) => {
-        if (!(length <= MOST_PAGE)) throw new Error(`a page of ${length} bytes`);
-        return decompress(bytes, length);
-      },
-    ]),
-  );
+      part,
+      isRemote: typeof given !== 'string' || isRemote(given),
+      footer,
+      columns,
+      leaves,
+      note,
+    };
+  } catch (error) {
+    if (error instanceof Fatal) throw error; // it could not be fetched
+    const why = (error as Error).message.slice(0, 200);
+    throw dataError(`${name}: expected a Parquet file, found what cannot be read as one: ${why}`);
+  }
+  let kept: RowReader | null = null; // where the last rows ended, the next may begin
+  return {
+    groups: opened.footer.groups.map(({ rows }) => rows),
+    columns: opened.columns.map(({ element }) => element.name),
+    reader: () => new RowReader(opened),
+    async rows(from, to) {
+      const reader = kept !== null && (kept as RowReader).next <= from ? kept : new RowReader(opened);
+      kept = null;
+      await reader.skipTo(from);
+      const rows: JsonObject[] = [];
+      while (reader.next < to) {
+        const ready = Math.min(await reader.ready(), to - reader.next);
+        if (ready === 0) break;
+        for (let left = ready; left > 0; left--) {
+          reader.take();
+          rows.push(reader.row(''));
+        }
+      }
+      kept = reader;
+      return rows;
+    },
+    notes: () => [...notes].map(([column, words]) => `${name}: the column '${column}' has ${words}`),
+  };
+}
+
+async function sourceOf(path: string): Promise<Exclude<ParquetSource, string>> {
+  if (!isRemote(path)) return onDisk(path);
+  const { openRemote } = await import('../core/remote/reading.ts');
+  return openRemote(path).known();
+}
+
+/** Each part is read from the file as it was at first, or from none. */
+function onDisk(path: string): Exclude<ParquetSource, string> {
+  const first = statSync(path, { throwIfNoEntry: false });
+  if (first?.isFile() !== true) throw dataError(`expected a file, found none: ${path}`);
+  return {
+    name: path,
+    size: first.size,
+    async part(from, to) {
+      const fd = openSync(path, 'r');
+      try {
+        const { size, mtimeMs, ino } = fstatSync(fd);
+        if (size !== first.size || mtimeMs !== first.mtimeMs || ino !== first.ino)
+          throw ioError(
+            `${path}: expected the file to stay as it is while it is read, found another in its place; run the same command again to read the new one`,
+          );
+        const bytes = Buffer.allocUnsafeSlow(to - from);
+        let at = 0;
+        for (let got = -1; got !== 0 && at < bytes.length; at += got)
+          got = readSync(fd, bytes, at, bytes.length - at, from + at);
+        return bytes.subarray(0, at);
+      } finally {
+        closeSync(fd);
+      }
+    },
+  };
+}
+
+/** What describes the file, at its end. */
+async function endOf(source: Exclude<ParquetSource, string>): Promise<Uint8Array> {
+  const { size } = source;
+  if (size < 12) throw new Error(`it has ${counted(size, 'byte')}`);
+  const from = Math.max(0, size - FIRST_END);
+  const end = await source.part(from, size);
+  const magic = end.toString('latin1', end.length - 4);
+  if (magic === ENCRYPTED)
+    throw new Error('an encrypted file, whose key fw cannot be given; write it without');
+  if (magic !== MAGIC) throw new Error('it does not end as one does: it may be cut off');
+  const length = end.readUInt32LE(end.length - 8);
+  if (length > size - 12) throw new Error(`a description of ${length} bytes in a file of ${size}`);
+  if (length > MOST_FOOTER)
+    throw new Error(`a description of ${length} bytes, which is more than ${MOST_FOOTER}`);
+  const begin = size - 8 - length;
+  if (begin >= from) return end.subarray(begin - from, end.length - 8);
+  return source.part(begin, size - 8);
+}
+
+/** Each group has each column once, in its order, where the file is: or one would be missing, or another in its place. */
+function expectWhole({ groups }: Footer, leaves: readonly Node[], size: number): void {
+  for (const [at, { rows, chunks }] of groups.entries()) {
+    const where = `row group ${at + 1} of ${groups.length}`;
+    if (!(rows >= 0 && rows <= MOST_ROWS)) throw new Error(`${where}: ${rows} rows`);
+    if (chunks.length !== leaves.length)
+      throw new Error(`${where}: ${chunks.length} columns, where the schema has ${leaves.length}`);
+    for (const [index, chunk] of chunks.entries()) {
+      const { path, element } = leaves[index]!;
+      const column = `${where}, the column '${path.join('.').slice(0, 60)}'`;
+      if (chunk.isElsewhere === 'encrypted')
+        throw new Error(`${column}: it is encrypted, and fw cannot be given the key; write it without`);
+      if (chunk.isElsewhere !== null) throw new Error(`${column}: its values are ${chunk.isElsewhere}`);
+      if (chunk.path.length !== path.length || !path.every((name, level) => chunk.path[level] === name))
+        throw new Error(`${column}: the column '${chunk.path.join('.').slice(0, 60)}' in its place`);
+      if (chunk.kind !== element.kind || chunk.codec === undefined)
+        throw new Error(`${column}: an unknown type or compression`);
+      if (element.kind === 'FIXED_LEN_BYTE_ARRAY' && !(element.length > 0 && element.length <= size))
+        throw new Error(`${column}: values of ${element.length} bytes`);
+      if (rows > 0 && !(chunk.from >= 4 && chunk.to <= size && chunk.to >= chunk.from && chunk.values >= 0))
+        throw new Error(`${column}: pages that are not in the file`);
+    }
+  }
 }

@@ -1,20 +1,16 @@
 /** A Parquet file as a source of a table: its rows as the fields of a row, a bounded part of the file at a time. */
-import { closeSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import type { ByteInput } from '../core/files/input-files.ts';
-import { dataError } from '../core/item/failure.ts';
 import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
+import type { ColumnLines } from './parquet/column-lines.ts';
 import type { ParquetFile, ParquetSource } from './parquet-rows.ts';
+import type { LineShape } from './row-lines.ts';
 import type { Row } from './rows.ts';
 
-/**
- * Bytes of values, uncompressed, that are read at once, of one group of rows: writers make a column of a group one page, which
- * would be unpacked again for each part of it.
- */
-const PART = 128 * 1024 * 1024;
-/** rows that are passed on at once */
-const ROWS = 256;
 const MAGIC = 'PAR1';
+/** what an encrypted one begins and ends with; a table may have a column 'PARENT' */
+const ENCRYPTED = 'PARE';
 /** what the shell opened can be opened again, to be read from any place */
 const SHELLS_FILE = '/proc/self/fd/0';
 
@@ -34,17 +30,20 @@ function parquetPath({ name, isFile }: ByteInput): string | null {
   if (isFile !== true) return null;
   const path = name === 'stdin' ? SHELLS_FILE : name;
   const first = Buffer.alloc(MAGIC.length);
+  const last = Buffer.alloc(MAGIC.length);
   try {
     const fd = openSync(path, 'r');
     try {
       readSync(fd, first, 0, first.length, 0);
+      readSync(fd, last, 0, last.length, Math.max(0, fstatSync(fd).size - last.length));
     } finally {
       closeSync(fd);
     }
   } catch {
     return null; // whoever reads it says what is wrong
   }
-  return first.toString('latin1') === MAGIC ? path : null;
+  const begin = first.toString('latin1');
+  return begin === MAGIC || (begin === ENCRYPTED && last.equals(first)) ? path : null;
 }
 
 export async function openTableOf(source: ParquetSource): Promise<ParquetFile> {
@@ -52,30 +51,40 @@ export async function openTableOf(source: ParquetSource): Promise<ParquetFile> {
   return openParquet(source);
 }
 
-/** The rows, some at a time; a row of more than `maxLine` characters is a trouble. Throws (65) where there are none. */
-export async function* parquetRows(
+export interface ParquetRows {
+  /** Whether a row can be taken, once it is read. */
+  ready(): Promise<boolean>;
+  /** Goes to the next row of those that are ready; false where there is none. */
+  take(): boolean;
+  /** what writes the lines of the row that was taken */
+  writer: ColumnLines | null;
+  /** The same as a row; of more than `maxLine` characters it is a trouble. */
+  row(): Row;
+}
+
+/** All of them, in their order. `shape`: of their lines, where lines are asked for. */
+export async function rowsOf(
   file: ParquetFile,
-  source: string,
-  maxLine: number,
-): AsyncGenerator<Row[], undefined> {
-  const most = file.rowsOf(PART);
-  let from = 0;
-  for (const count of file.groups) {
-    const end = from + count;
-    for (; from < end; from = Math.min(end, from + most)) {
-      let rows: Row[] = [];
-      let line = from;
-      for (const values of await file.values(from, Math.min(end, from + most))) {
-        line += 1;
-        rows.push(rowOf(values, { source, line, maxLine }));
-        if (rows.length < ROWS) continue;
-        yield rows;
-        rows = [];
-      }
-      if (rows.length > 0) yield rows;
-    }
-  }
-  if (from === 0) throw dataError(`${source}: expected rows, found a Parquet file without any`);
+  { source, maxLine, shape }: { source: string; maxLine: number; shape: LineShape | null },
+): Promise<ParquetRows> {
+  const { ColumnLines } = await import('./parquet/column-lines.ts');
+  const reader = file.reader();
+  let left = 0;
+  return {
+    async ready() {
+      left = await reader.ready();
+      return left > 0;
+    },
+    take() {
+      if (left === 0) return false;
+      left -= 1;
+      reader.take();
+      return true;
+    },
+    // a schema judges texts
+    writer: shape === null || shape.fits ? null : new ColumnLines(reader, shape, maxLine),
+    row: () => rowOf(reader.row(null), { source, line: reader.next, maxLine }),
+  };
 }
 
 /** A null is no value: its column is left out, as in JSON. */

@@ -10,19 +10,19 @@
 import _ from 'highland';
 import { decodedInput } from '../core/files/decoded.ts';
 import type { ByteInput } from '../core/files/input-files.ts';
-import type { Batch } from '../core/files/ndjson-out.ts';
+import type { Batch, Lines } from '../core/files/ndjson-out.ts';
 import { type MadeOf, rememberMade } from '../core/files/origin.ts';
 import { twice } from '../core/files/put-aside.ts';
 import { dataError } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
-import { counted, shown } from '../core/item/wording.ts';
 import type { ParquetSource } from './parquet-rows.ts';
-import { openTableOf, parquetOf, parquetRows } from './parquet-table.ts';
+import { openTableOf, type ParquetRows, parquetOf, rowsOf } from './parquet-table.ts';
 import { requestsAgain } from './requests.ts';
 import type { RowSplitter } from './row-bytes.ts';
-import type { LineWriter } from './row-lines.ts';
+import { type LineShape, LineWriter } from './row-lines.ts';
 import { type Decoder, type Header, headerTooLong, type Row } from './rows.ts';
 import { decoderFor, firstBytes, type Opening } from './source-kind.ts';
+import { Wrong } from './wrong-lines.ts';
 
 export { delimiterOf } from './delimiter.ts';
 export { FORMATS } from './source-kind.ts';
@@ -85,20 +85,26 @@ export function streamOf(
   });
 }
 
-type LinesOf = (columns: readonly string[]) => LineWriter | null;
+type ShapeOf = (columns: readonly string[]) => LineShape | null;
+
+/** What has been written of lines. */
+interface Written {
+  isFull(): boolean;
+  taken(): Lines | null;
+}
 
 /**
- * The same, some at a time. `linesOf` gives what writes the lines of good rows of CSV, told their columns; then only
- * the other rows come as items.
+ * The same, some at a time. `shapeOf` gives what the lines of good rows are like, told their columns: those of CSV and of
+ * Parquet are written; then only the other rows come as items.
  */
 export async function* tableBatches(
   inputs: readonly ByteInput[],
   options: TableOptions,
-  linesOf?: LinesOf,
+  shapeOf?: ShapeOf,
 ): AsyncGenerator<Batch, undefined> {
   const { lastRow, signal, format, maxLine } = options;
   const first: { header: Header | null } = { header: null };
-  const batches = new Batches(options, linesOf);
+  const batches = new Batches(options, shapeOf);
   for (const source of inputs) {
     const input = inUtf8(source, options);
     // while a read of a pipe waits, nothing else is heard; closing the input ends the read
@@ -109,7 +115,7 @@ export async function* tableBatches(
     try {
       const parquet = format === undefined ? await parquetOf(input) : null;
       if (parquet !== null) {
-        yield* parquetBatches(parquet, input.name, batches, options);
+        yield* parquetBatches(parquet, input.name, batches, { ...options, isOnly: inputs.length === 1 });
         if (signal.aborted || batches.row >= lastRow) return;
         continue;
       }
@@ -146,14 +152,21 @@ async function* parquetBatches(
   parquet: ParquetSource,
   source: string,
   batches: Batches,
-  { expect, maxLine, lastRow, signal, warn }: TableOptions,
+  { expect, maxLine, lastRow, signal, warn, isOnly }: TableOptions & { isOnly: boolean },
 ): AsyncGenerator<Batch, undefined> {
   const file = await openTableOf(parquet);
   expect(file.columns, source);
-  for await (const rows of parquetRows(file, source, maxLine)) {
+  // many a part of a table is empty, as Spark writes them
+  if (isOnly && file.groups.every(rows => rows === 0))
+    throw dataError(`${source}: expected rows, found a Parquet file without any`);
+  const rows = await rowsOf(file, { source, maxLine, shape: batches.shapeOf(file.columns) });
+  while (batches.row < lastRow && (await rows.ready())) {
+    for (const batch of batches.made(rows, source)) {
+      if (signal.aborted) return;
+      yield batch;
+    }
+    await new Promise(setImmediate); // signals have their turn
     if (signal.aborted) return;
-    yield* batches.rows(rows, source);
-    if (batches.row >= lastRow) break;
   }
   for (const note of file.notes()) warn(note);
 }
@@ -163,7 +176,7 @@ class Batches {
   /** the number of the last row */
   row = 0;
   readonly #options: TableOptions;
-  readonly #linesOf: LinesOf | undefined;
+  readonly #shapeOf: ShapeOf | undefined;
   #writer: LineWriter | null = null;
   #items: Item[] = [];
   /** of the source, where its items can be made again */
@@ -172,9 +185,18 @@ class Batches {
   #file: (MadeOf['file'] & { source: string }) | null = null;
   #warnedOf = ''; // the source of which it was said that its numbers may differ
 
-  constructor(options: TableOptions, linesOf: LinesOf | undefined) {
+  constructor(options: TableOptions, shapeOf: ShapeOf | undefined) {
     this.#options = options;
-    this.#linesOf = linesOf;
+    this.#shapeOf = shapeOf;
+  }
+
+  shapeOf(columns: readonly string[]): LineShape | null {
+    return this.#shapeOf?.(columns) ?? null;
+  }
+
+  #writerOf(columns: readonly string[]): LineWriter | null {
+    const shape = this.shapeOf(columns);
+    return shape && new LineWriter(shape);
   }
 
   /** Those of the block that the decoder was fed. */
@@ -195,7 +217,7 @@ class Batches {
         }
         const row = decoder.row(piece);
         if (row === null) {
-          if (decoder.table?.columns) this.#writer = this.#linesOf?.(decoder.table.columns) ?? null;
+          if (decoder.table?.columns) this.#writer = this.#writerOf(decoder.table.columns);
           continue;
         }
         if (writer !== null && this.#items.length === 0) yield* this.#left();
@@ -209,21 +231,33 @@ class Batches {
     yield* this.#left();
   }
 
-  /** Those of a source that has no bytes to be cut. */
-  *rows(rows: readonly Row[], source: string): Generator<Batch, undefined> {
+  /** Those of a Parquet file that are ready. */
+  *made(rows: ParquetRows, source: string): Generator<Batch, undefined> {
     this.#writer = null;
     this.again = null;
-    for (const row of rows) {
-      if (this.row >= this.#options.lastRow) break;
-      this.#add(row, source);
-      if (this.#items.length >= ITEMS) yield* this.#left();
+    const { writer } = rows;
+    try {
+      while (this.row < this.#options.lastRow && rows.take()) {
+        if (writer !== null && this.#items.length > 0) yield* this.#left();
+        if (writer?.write(this.row + 1)) {
+          this.row += 1;
+          if (writer.isFull()) yield* this.#left(writer);
+          continue;
+        }
+        if (this.#items.length === 0) yield* this.#left(writer);
+        this.#add(rows.row(), source);
+        if (this.#items.length >= ROWS) yield* this.#left();
+      }
+    } catch (error) {
+      yield* this.#left(writer); // the rows before an error are rows all the same
+      throw error;
     }
-    yield* this.#left();
+    yield* this.#left(writer);
   }
 
   /** What has not been passed on: where there are lines, there are no items. */
-  *#left(): Generator<Batch, undefined> {
-    const lines = this.#writer?.taken();
+  *#left(writer: Written | null = this.#writer): Generator<Batch, undefined> {
+    const lines = writer?.taken();
     if (lines) yield lines;
     if (this.#items.length > 0) yield this.#items;
     this.#items = [];
@@ -303,33 +337,6 @@ async function* feeding(
     const more = await input.read(rest);
     final = more === null;
     block = more ?? rest ?? Buffer.alloc(0);
-  }
-}
-
-/** Lines that a message names. */
-const NAMED = 10;
-
-/** What is wrong with the lines of a file of requests, for the end of it. */
-class Wrong {
-  readonly #named: string[] = [];
-  #count = 0;
-
-  look(items: readonly Item[]): void {
-    for (const { failure } of items) {
-      if (failure === undefined) continue;
-      this.#count += 1;
-      if (this.#named.length < NAMED) this.#named.push(shown(failure.message));
-    }
-  }
-
-  /** Throws where anything is. */
-  end(): void {
-    if (this.#count === 0) return;
-    const more = this.#count > this.#named.length ? [`and ${this.#count - this.#named.length} more`] : [];
-    throw dataError(
-      `expected one request per line, found ${counted(this.#count, 'line')} that cannot be one; nothing was asked:\n  ` +
-        `${[...this.#named, ...more].join('\n  ')}\nfix them, or turn each into a failed line with --skip-invalid`,
-    );
   }
 }
 

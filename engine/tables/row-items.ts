@@ -15,7 +15,7 @@ import { shorten } from '../core/json/show.ts';
 import { delimiterIn } from './delimiter.ts';
 import { readTable, type TableOptions, type TableRow } from './read-table.ts';
 import type { RowCheck } from './row-check.ts';
-import { LineWriter, type Variant } from './row-lines.ts';
+import type { LineShape, Variant } from './row-lines.ts';
 import { quotedNames } from './rows.ts';
 import type { PromptSource } from './template.ts';
 
@@ -102,11 +102,11 @@ export class ItemMaker {
     }
   }
 
-  /** For the lines of the same items; null where a template writes the prompt. */
-  lines(columns: readonly string[], isTaken: (row: number) => boolean): LineWriter | null {
+  /** Of the lines of the same items; null where a template writes the prompt. */
+  shape(columns: readonly string[], isTaken: (row: number) => boolean): LineShape | null {
     const { check, isMessages } = this.#options;
     if (typeof this.#prompt !== 'string' || isMessages) return null;
-    return new LineWriter({
+    return {
       columns,
       idColumn: this.#idColumn ?? null,
       promptColumn: this.#prompt,
@@ -114,7 +114,7 @@ export class ItemMaker {
       fits: check && (texts => check(columns, texts) === null),
       claim: id => this.#ids.add(id),
       isTaken,
-    });
+    };
   }
 
   #ofFields({ row, columns, fields = [] }: TableRow, known: Item, taken: boolean): readonly Item[] {

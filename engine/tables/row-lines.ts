@@ -27,7 +27,7 @@ export interface LineShape {
   isTaken(row: number): boolean;
 }
 
-const FULL = 256 * 1024;
+export const FULL = 256 * 1024;
 const ROOM = 4 * FULL;
 /** a longer field is copied by the system, a shorter one byte by byte */
 const WORTH_A_COPY = 64;
@@ -39,7 +39,7 @@ const FIRST_OF_MARK = 0xef;
 const PAIRS_END = Buffer.from('"]]');
 
 /** What JSON.stringify writes for each byte that it escapes. */
-const ESCAPES = Array.from({ length: 128 }, (_none, byte) =>
+export const ESCAPES = Array.from({ length: 128 }, (_none, byte) =>
   Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1)),
 );
 
@@ -71,6 +71,13 @@ function pairsOf(columns: readonly string[]): Member[] {
   }));
 }
 
+/** What is behind the id of each item of a row, and behind its prompt. */
+export const endsOf = (variants: readonly Variant[]): { id: Buffer; line: Buffer }[] =>
+  variants.map(({ ending, more }) => ({
+    id: Buffer.from(`${JSON.stringify(ending).slice(1, -1)}",`),
+    line: Buffer.from(`"${ending === '' ? '' : `,${JSON.stringify(more).slice(1, -1)}`}}\n`),
+  }));
+
 export class LineWriter {
   readonly #shape: LineShape;
   readonly #idAt: number;
@@ -98,10 +105,7 @@ export class LineWriter {
     this.#members = membersOf(columns);
     this.#pairs = pairsOf(columns);
     this.#header = Buffer.from(columns[0] ?? '');
-    this.#ends = variants.map(({ ending, more }) => ({
-      id: Buffer.from(`${JSON.stringify(ending).slice(1, -1)}",`),
-      line: Buffer.from(`"${ending === '' ? '' : `,${JSON.stringify(more).slice(1, -1)}`}}\n`),
-    }));
+    this.#ends = endsOf(variants);
     const names = [...this.#members, ...this.#pairs].reduce((sum, { before }) => sum + before.length, 0);
     const ends = this.#ends.reduce(
       (sum, { id, line }) => sum + id.length + line.length + HEAD_BEGIN.length,

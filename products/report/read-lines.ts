@@ -13,6 +13,9 @@ import { type JsonObject, valueAt } from '../../engine/core/json/pointer.ts';
 import { openParquet } from '../../engine/tables/parquet-rows.ts';
 import { readTable } from '../../engine/tables/read-table.ts';
 
+/** rows of a table that are held at once */
+const ROWS = 1024;
+
 export interface Reading {
   /** the command that speaks */
   stage: string;
@@ -90,11 +93,11 @@ export async function eachRow(
   take: (row: JsonObject, number: number, trouble?: Failure) => void,
 ): Promise<void> {
   if (isParquet(path)) {
-    const { groups, rows } = await openParquet(path);
+    const { rows } = await openParquet(path);
     let from = 0;
-    for (const count of groups) {
-      for (const [at, row] of (await rows(from, from + count)).entries()) take(row, from + at + 1);
-      from += count;
+    for (let some = await rows(from, ROWS); some.length > 0; some = await rows(from, from + ROWS)) {
+      for (const [at, row] of some.entries()) take(row, from + at + 1);
+      from += some.length;
     }
     return;
   }

@@ -1,14 +1,12 @@
 /** How many tokens a request may need, by its bytes and what it says. */
-import { DIALECTS } from '../../engine/core/item/dialects.ts';
+import { DIALECTS, tokensOfBytes } from '../../engine/core/item/dialects.ts';
 
-/** of English and of JSON, on average */
-const BYTES_PER_TOKEN = 4;
 /** tokens that an answer of a path is taken to need that nobody knows, where its request does not say how many it may have */
 const UNSAID = 1_024;
 
 /** Tokens of a prompt, by the bytes of its request. `most`: tokens that prompt and answer have at most, where that is known. */
 export const promptBound = (bytes: number, most: number | undefined): number =>
-  Math.min(Math.ceil(bytes / BYTES_PER_TOKEN), most ?? Number.POSITIVE_INFINITY);
+  Math.min(tokensOfBytes(bytes), most ?? Number.POSITIVE_INFINITY);
 
 /** Tokens that a request may need, with its prompt. */
 export function boundOf(

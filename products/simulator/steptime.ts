@@ -7,7 +7,7 @@
  * q tokens of a chunk that ends at context ctx. The root is a roofline with a rounded knee: reading the weights and
  * computing overlap, so that the slower of the two decides. It was fitted on the measured per-operation tables of
  * vidur (data/profiling/compute); docs/simulator.md has sources, fits and errors. E(n) is reading those experts that n
- * tokens touch, R(n) what several cards exchange; what is made from the facts of a model and a card is in step-terms.ts.
+ * tokens touch, those of a padded batch among them, R(n) what several cards exchange; what is made from the facts of a model and a card is in step-terms.ts.
  */
 
 /** The constants of one model on one GPU, in milliseconds. */
@@ -60,7 +60,21 @@ export function stepMs(
 
 /** Of E experts of which each token is sent to k, n tokens touch E·(1 − (1 − k/E)ⁿ) where all are as likely. */
 export function expertsMs({ experts }: StepTimes, tokens: number): number {
-  return experts ? experts.all * (1 - (1 - experts.share) ** tokens) : 0;
+  return experts ? experts.all * (1 - (1 - experts.share) ** paddedTokens(tokens)) : 0;
+}
+
+/**
+ * Tokens of the CUDA graph that vLLM runs for so many: it captures 1, 2, 4, the multiples of 8 and from 256 on those of 16, up
+ * to 512 (vllm/config/vllm.py, docs/design/cuda_graphs.md). The rows that nobody asked for pass the router, and experts are
+ * read for them (vLLM pull requests 38128 and 46428; sglang 25852 names the cost). Later versions skip them
+ * (VLLM_MOE_SKIP_PADDING, of mid-2026).
+ */
+export function paddedTokens(tokens: number): number {
+  if (tokens > 512) return tokens;
+  if (tokens <= 2) return tokens;
+  if (tokens <= 4) return 4;
+  const wide = tokens > 256 ? 16 : 8;
+  return wide * Math.ceil(tokens / wide);
 }
 
 export function reduceMs({ reduce }: StepTimes, tokens: number): number {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from typing import Any, AsyncIterator, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, TypeVar, Union
 
@@ -165,6 +166,7 @@ class _Call:
         self.given = given
         if given.get("on_failure", "column") not in ("column", "raise"):
             raise ValueError(f"on_failure: expected 'column' or 'raise', found {given['on_failure']!r}")
+        _expect_spelt(given)
         self.source: Optional[Source] = None
         try:
             self.source = source_of(table)
@@ -234,6 +236,15 @@ class _Chain(_Call):
         keys = dict.fromkeys(key for answer in answers for key in answer.values)
         columns = {**named_columns(answers, list(keys), {}), **ends("", answers)}
         return finished(self.source, answers, columns, self.given["on_failure"])  # type: ignore[arg-type]
+
+
+def _expect_spelt(given: Mapping[str, Any]) -> None:
+    """Raises TypeError for an option that is nearly an argument of ours: the program knows its own alone, and lists them."""
+    own = [name for name in given if name not in ("options", "table", "rows")]
+    for name in given["options"]:
+        near = difflib.get_close_matches(name, own, 1, 0.8) if name not in ("endpoint",) else []
+        if near:
+            raise TypeError(f"{name}: expected an argument or an option of fw chain, found neither; did you mean {near[0]}=?")
 
 
 def _named(function: Any, given: Dict[str, Any]) -> Dict[str, Any]:

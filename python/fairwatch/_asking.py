@@ -14,7 +14,7 @@ from ._process import Run
 from ._progress import Progress
 from ._tables import Columns, Lines, Row, Source
 from ._task import write_task
-from ._values import are_maps
+from ._values import Texts, are_maps
 from .errors import AnswersFailed, Failure, FairwatchError
 
 Endpoints = Union[str, Sequence[str], None]
@@ -101,9 +101,15 @@ class Asked:
         self._progress = Progress(total, progress)
         self._run = Run(["run", str(path), *flags], lines, env, is_live=total is None, tell=self._progress.say)
         self._ledger = ledger
+        named = {"pool", "endpoint"} & task["options"].keys()
+        self._has_endpoint = bool("--endpoint" in flags or named or os.environ.get("FW_ENDPOINTS") or self._is_empty)
         self.stop = self._run.stop
 
     def __enter__(self) -> Asked:
+        if not self._has_endpoint:
+            self._home.cleanup()
+            found = 'expected an endpoint to ask, found none: endpoints=["http://HOST:PORT/v1"], or the environment variable FW_ENDPOINTS'
+            raise FairwatchError(found)
         self._progress.say(f"fairwatch: answers are kept in {self._ledger}; the same call again asks only what is missing")
         self._run.__enter__()
         return self
@@ -184,8 +190,8 @@ def finished(source: Source, answers: Sequence[Answer], columns: Columns, on_fai
 def ends(prefix: str, answers: Sequence[Answer]) -> Columns:
     """The columns that every table gets: why a row failed, and its id."""
     return {
-        f"{prefix}failure": [str(answer.failure) if answer.failure else None for answer in answers],
-        f"{prefix}id": [answer.id for answer in answers],
+        f"{prefix}failure": Texts(str(answer.failure) if answer.failure else None for answer in answers),
+        f"{prefix}id": Texts(answer.id for answer in answers),
     }
 
 

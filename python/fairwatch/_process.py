@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Callable, Iterable, Iterator, Optional, Sequence
+from typing import Callable, Dict, Iterable, Iterator, Optional, Sequence
 
 from ._program import command
 from .errors import KINDS, FairwatchError, Stopped
@@ -40,6 +40,12 @@ LAST_WORDS = 10.0
 LOOK = 0.2
 #: seconds that a run whose Python is gone may still need: its grace, and its end
 GRACE = 40.0
+
+
+#: the line by which a run says that it ended early
+ENDED = b'{"id":null,"failure":'
+#: process of each run of this Python → the thread that reads it
+RUNNING: Dict[int, int] = {}
 
 
 class Feed:
@@ -93,6 +99,7 @@ class Process:
         finally:
             if watched is not None:
                 os.close(watched)
+        self.pid = self._process.pid
         self._feed = feed
         self.said: collections.deque = collections.deque(maxlen=KEPT)
         self._listening = self._start(self._listen)
@@ -255,21 +262,31 @@ class Run:
         deadline: Optional[float] = None
         while True:
             process = self._process = Process(self._arguments, self._feed, self._env, self._tell)
+            RUNNING[process.pid] = threading.get_ident()
             if self._is_stopped:
                 process.signal()
-            for line in process:
-                self._feed.forget()
-                yield line
-            self.code = process.wait()
+            last = b""
+            try:
+                for line in process:
+                    if line.startswith(ENDED):  # it may be started again: nothing has been answered yet
+                        last = line
+                        continue
+                    self._feed.forget()
+                    yield line
+                self.code = process.wait()
+            finally:
+                RUNNING.pop(process.pid, None)
             if self._feed.error is not None:
                 raise self._feed.error
             holder = process.holder() if self.code == USAGE else None
             if holder is None:
                 break
             deadline = deadline or time.monotonic() + GRACE
-            if not _outlived(holder, deadline):
+            if not _outlived(holder, deadline, lambda: self._is_stopped):
                 break
             process.let_feed_go()
+        if last:
+            yield last
         self._check(process)
 
     def account(self) -> str:
@@ -286,10 +303,15 @@ class Run:
         raise FairwatchError(process.last_words(), kind, said)
 
 
-def _outlived(pid: int, deadline: float) -> bool:
-    """Waits for a run that was left by a Python that died; False where it does not end in time: it is somebody else's."""
-    print(f"fairwatch: process {pid} is still at the same work; waiting for its end", file=sys.stderr)
-    while time.monotonic() < deadline:
+def _outlived(pid: int, deadline: float, is_stopped: Callable[[], bool]) -> bool:
+    """Waits for the run that has the ledger: one left by a Python that died, or one of another thread here. False where that
+    has no end: it is this thread's own, or somebody else's, and does not end in time."""
+    owner = RUNNING.get(pid)
+    if owner == threading.get_ident():
+        return False
+    whose = "process {pid} is still at the same work" if owner is None else "another call is at this ledger (ledger= names one of its own)"
+    print(f"fairwatch: {whose.format(pid=pid)}; waiting for its end", file=sys.stderr)
+    while (owner is not None or time.monotonic() < deadline) and not is_stopped():
         if not _is_running(pid):
             return True
         time.sleep(LOOK)

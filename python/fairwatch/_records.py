@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import tempfile
 from pathlib import Path as File
-from typing import Any, Iterator, List, Optional, Union
+from typing import Any, List, Optional, Union
 
 from ._process import Process
 from ._task import flags
@@ -86,19 +85,32 @@ def _table(path: str, to: str) -> Any:
 
 
 class Simulated(str):
-    """The base URL of a simulated server, as `endpoints` take it."""
+    """The base URL of a simulated server, as `endpoints` take it; it runs until `close`, the end of its `with`, or of Python."""
+
+    _process: Optional[Process]
 
     @property
     def url(self) -> str:
         return str(self)
 
+    def __enter__(self) -> Simulated:
+        return self
 
-@contextlib.contextmanager
-def simulate(**options: Any) -> Iterator[Simulated]:
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.end(signals=1)
+            self._process = None
+
+
+def simulate(**options: Any) -> Simulated:
     """A simulated vLLM server on a free port, for tests: `with fw.simulate(seed=7) as server: … endpoints=[server]`.
 
-    Its answers fit the schema that is asked for, and are the same for the same request and seed; there is no model. Options
-    are those of `fw simulate`, with _ for -: latency="5ms", faults="429=0.1", model="tiny" (docs/simulator.md).
+    In a notebook without `with`: `server = fw.simulate(seed=7)`. Its answers fit the schema that is asked for, and are the same
+    for the same request and seed; there is no model. Options are those of `fw simulate`, with _ for -: latency="5ms",
+    faults="429=0.1", model="tiny" (docs/simulator.md).
     """
     usual = {} if {"preset", "model_config"} & options.keys() else {"latency": "1ms"}
     process = Process(["simulate", *flags({"port": 0, **usual, **options})])
@@ -107,6 +119,9 @@ def simulate(**options: Any) -> Iterator[Simulated]:
         if not first:
             code = process.wait()
             raise FairwatchError(process.last_words(), KINDS.get(code, "bug"), tuple(process.said))
-        yield Simulated(json.loads(first)["url"])
-    finally:
+        server = Simulated(json.loads(first)["url"])
+    except BaseException:
         process.end(signals=1)
+        raise
+    server._process = process
+    return server

@@ -10,7 +10,7 @@ import json
 import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
-from ._values import Mixed, are_exact, as_text, duration_text, plain, uniform, with_nanoseconds, why_not
+from ._values import Mixed, Texts, are_exact, as_text, duration_text, plain, uniform, with_nanoseconds, why_not
 
 Row = Dict[str, Any]
 Columns = Dict[str, List[Any]]
@@ -143,7 +143,7 @@ def _arrow(table: Any, pa: Any) -> Source:
         errors = (pa.ArrowException, OverflowError, UnicodeEncodeError)
         made = table
         for name, values in new.items():
-            made = made.append_column(name, _typed(pa.array, values, errors))
+            made = made.append_column(name, _typed(pa.array, pa.string(), values, errors))
         return made
 
     return Source("pyarrow", names, table.num_rows, rows, with_columns)
@@ -168,7 +168,7 @@ def _polars(frame: Any, pl: Any) -> Source:
 
     def with_columns(new: Columns) -> Any:
         errors = (TypeError, OverflowError, UnicodeEncodeError, pl.exceptions.PolarsError)
-        made = [_typed(lambda values: pl.Series("", values), given, errors).alias(name) for name, given in new.items()]
+        made = [_typed(lambda *values: pl.Series("", *values), pl.String, given, errors).alias(name) for name, given in new.items()]
         return frame.with_columns(made)
 
     return Source("polars", frame.columns, frame.height, rows, with_columns)
@@ -182,12 +182,13 @@ def _read(values_of: Callable[[Any], list], column: Any, name: str, begin: int) 
         raise ValueError(f"column {name!r}, from row {begin} on: {error}") from error
 
 
-def _typed(make: Callable[[list], Any], values: list, errors: tuple) -> Any:
-    """A column has one type: values of several become texts of JSON, as `fw export` writes them."""
+def _typed(make: Callable[..., Any], text: Any, values: list, errors: tuple) -> Any:
+    """A column has one type: values of several become texts of JSON, as `fw export` writes them. `text`: the type of texts,
+    which columns of texts have without any too."""
     try:
-        return make(uniform(values))
+        return make(values, text) if isinstance(values, Texts) else make(uniform(values))
     except (Mixed, *errors):
-        return make([as_text(value) for value in values])
+        return make([as_text(value) for value in values], text)
 
 
 # made once: json.dumps would make one for each row

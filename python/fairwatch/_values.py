@@ -89,6 +89,10 @@ def why_not(error: BaseException) -> str:
     return str(error)
 
 
+class Texts(list):
+    """Values of a column that has texts alone, or none."""
+
+
 class Mixed(Exception):
     """Values of several types."""
 

@@ -55,6 +55,7 @@ def test_polars(server, reviews):
     pl = pytest.importorskip("polars")
     result = asked(pl.DataFrame(reviews), server)
     assert result.columns[:4] == ["stars", "text", "answer.stars", "answer.why"]
+    assert result["answer_failure"].dtype == pl.String
     assert result["text"].to_list() == [row["text"] for row in reviews]
 
 

@@ -181,6 +181,7 @@ def test_a_mistake_is_said_before_anything_is_asked(reviews, given, message):
     [
         ({"prompt": ASK, "schema": int}, "schema: expected a model of pydantic"),
         ({"prompt": ASK, "temperature": 0}, "temperature: expected it in sampling"),
+        ({"prompt": ASK, "choise": ["a"]}, "choise: expected an argument .* did you mean choice=?"),
         ({"prompt": ASK, "retry_failed": True}, "retry_failed: expected more attempts"),
     ],
 )
@@ -212,3 +213,16 @@ def test_a_row_that_json_cannot_hold_is_named(server, reviews):
         fw.map(reviews, prompt=ASK, endpoints=server, progress=False)
     with pytest.raises(ZeroDivisionError):
         fw.map(reviews, prompt=lambda row: 1 / 0, endpoints=server, progress=False)
+
+
+def test_without_an_endpoint_it_says_how_to_name_one(reviews, home):
+    with pytest.raises(fw.FairwatchError, match=r'found none: endpoints=\["http://HOST:PORT/v1"\], or the environment'):
+        fw.map(reviews, prompt=ASK, progress=False)
+    assert list(home.iterdir()) == []
+
+
+def test_a_simulated_server_may_outlive_a_cell(reviews):
+    server = fw.simulate(seed=7)
+    assert fw.map(reviews[:1], prompt=ASK, endpoints=server, progress=False)[0]["answer_failure"] is None
+    server.close()
+    server.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
@@ -101,3 +102,23 @@ def test_a_simulated_server_that_cannot_start_says_why():
     with pytest.raises(fw.FairwatchError, match="latncy"):
         with fw.simulate(latncy="1ms"):
             pass
+
+
+def test_two_at_once_on_one_ledger_go_one_after_the_other(server, reviews):
+    async def both():
+        return await asyncio.gather(*(fw.amap(reviews, prompt=f"{each}: {{{{ text }}}}", endpoints=server) for each in "AB"))
+
+    for rows in asyncio.run(both()):
+        assert [row["answer_failure"] for row in rows] == [None] * len(reviews)
+
+
+def test_a_call_inside_a_loop_over_the_same_ledger_is_refused_at_once(server, reviews):
+    def rows():
+        yield reviews[0]
+        held.wait()
+
+    held = threading.Event()
+    for _answer in fw.stream(rows(), prompt="{{ text }}", endpoints=server):
+        with pytest.raises(fw.FairwatchError, match="the ledger is in use by process"):
+            fw.map(reviews, prompt="{{ text }}", endpoints=server, progress=False)
+        held.set()

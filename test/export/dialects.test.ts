@@ -106,6 +106,16 @@ const BODIES: readonly [object, string | undefined, string | undefined, RegExp |
   [message([{ type: 'text', text: 'no' }], { stop_reason: 'refusal' }), 'no', 'refusal', null],
   [message([{ type: 'text', text: 'x' }], {}), 'x', undefined, /without a stop_reason/],
   [message('x'), '', 'end_turn', /without content/],
+  [
+    {
+      choices: [
+        { message: { content: ['a', 'b'].map(text => ({ type: 'text', text })) }, finish_reason: 'stop' },
+      ],
+    },
+    'ab',
+    'stop',
+    null,
+  ],
   [{ type: 'error', error: { type: 'api_error', message: 'broken' } }, undefined, undefined, /broken/],
 ];
 

@@ -75,3 +75,65 @@ test('whatever byte of a file is changed or missing: rows, or 65 in words, and n
     { numRuns: runs(25, 300) },
   );
 });
+
+/** A file of one column of texts and one of lists, whose pages are not compressed, so that a byte says what it says. */
+function writeOpen(name: string, rows: number): Buffer {
+  const bytes = parquetWriteBuffer({
+    columnData: [
+      { name: 'id', data: Array.from({ length: rows }, (_, n) => `r-${n}`), type: 'STRING' },
+      { name: 'prompt', data: Array.from({ length: rows }, (_, n) => `ask ${n % 7}`), type: 'STRING' },
+      { name: 'list', data: Array.from({ length: rows }, (_, n) => [n, null]), type: 'JSON' },
+    ],
+    codec: 'UNCOMPRESSED',
+    rowGroupSize: 100,
+  });
+  writeFileSync(join(at, name), Buffer.from(bytes));
+  return Buffer.from(bytes);
+}
+
+test('damage of bytes anywhere in pages: rows that are whole, or an error that says in which group and column', async () => {
+  const whole = writeOpen('open.parquet', 250);
+  const pages = whole.length - 8 - whole.readUInt32LE(whole.length - 8);
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(fc.integer({ min: 4, max: pages - 1 }), fc.nat(255)), { minLength: 1, maxLength: 8 }),
+      async damage => {
+        const bytes = Buffer.from(whole);
+        for (const [place, byte] of damage) bytes[place] = byte;
+        writeFileSync(join(at, 'bad.parquet'), bytes);
+        const ran = await fw('fw ingest bad.parquet', { cwd: at });
+        expect([0, 1, 65], ran.stderr).toContain(ran.code);
+        if (ran.code === 65)
+          expect(ran.stderr).toMatch(/row group [1-3] of 3, the column '(id|prompt|list)'/);
+        else expect(itemsOf(ran.stdout)).toHaveLength(250);
+      },
+    ),
+    { numRuns: runs(15, 300) },
+  );
+});
+
+test('a part of a table without rows is one among others, and alone is an error', async () => {
+  write('some.parquet', 2, 10);
+  write('none.parquet', 0, 10);
+  const both = await fw('fw ingest none.parquet some.parquet', { cwd: at });
+  expect([both.code, itemsOf(both.stdout)]).toEqual([0, [expect.anything(), expect.anything()]]);
+  const alone = await fw('fw ingest none.parquet', { cwd: at });
+  expect([alone.code, alone.stderr]).toEqual([65, expect.stringContaining('without any')]);
+});
+
+test('lines of rows that are fine and items of those that are not keep their order', async () => {
+  const ids = Array.from({ length: 20 }, (_, n) => (n % 5 === 3 ? 'r-0' : `r-${n}`));
+  const bytes = parquetWriteBuffer({
+    columnData: [
+      { name: 'id', data: ids, type: 'STRING' },
+      { name: 'prompt', data: ids.map((_, n) => (n % 7 === 6 ? ' ' : `ask ${n} "ü"\n`)), type: 'STRING' },
+    ],
+  });
+  writeFileSync(join(at, 'mixed.parquet'), Buffer.from(bytes));
+  const ran = await fw('fw ingest mixed.parquet', { cwd: at });
+  const items = itemsOf(ran.stdout);
+  expect([ran.code, items.map(({ row }) => row)]).toEqual([0, ids.map((_, n) => n + 1)]);
+  expect(items.filter(({ failure }) => failure).map(({ failure }) => failure.code)).toEqual(
+    [3, 6, 8, 13, 18].map(n => (n === 6 ? 'empty-prompt' : 'duplicate-id')),
+  );
+});

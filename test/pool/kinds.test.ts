@@ -55,13 +55,13 @@ test.each(REFUSALS)('a prompt that is too long, as %s says it (%i)', (_, status,
   expect(isTooLong(status, Buffer.from(JSON.stringify(body)))).toBe(true);
 });
 
-/** A TGI: it wants the schema of an answer elsewhere. */
-const tgi = (ask: Ask, sent: string[]): void => {
+/** One that knows no schema of an answer. */
+const formless = (ask: Ask, sent: string[]): void => {
   const { response_format, messages } = JSON.parse(ask.body);
   sent.push(response_format === undefined ? 'plain' : 'with a form');
   if (response_format === undefined) return ask.answer(messages[0].content);
   const words =
-    'Failed to deserialize the JSON body into the target type: response_format: missing field `value`';
+    'Failed to deserialize the JSON body into the target type: response_format: invalid type: map';
   ask.send(422, words, { 'content-type': 'text/plain' });
 };
 const response_format = { type: 'json_schema', json_schema: { name: 'a', schema: {}, strict: true } };
@@ -76,7 +76,7 @@ const formed = () => {
 
 test('a server that knows no schema is asked again without, at no cost, and then no more with one', async () => {
   const sent: string[] = [];
-  const server = await serve(ask => tgi(ask, sent));
+  const server = await serve(ask => formless(ask, sent));
   const pool = await open([server.url]);
   for (let n = 0; n < 3; n++) expect(await outcome(pool, formed())).toMatch(/^item-/);
   expect(sent).toEqual(['with a form', 'plain', 'plain', 'plain']);
@@ -85,9 +85,37 @@ test('a server that knows no schema is asked again without, at no cost, and then
   expect(pool.warnings.filter(text => text.includes('does not know response_format'))).toHaveLength(1);
 });
 
+test.each([true, false])(
+  'TGI gets the schema as its value; if it has no grammars (%j), none',
+  async hasGrammars => {
+    const sent: unknown[] = [];
+    const tgi = await serve(ask => {
+      const { response_format: form, messages } = JSON.parse(ask.body);
+      sent.push(form);
+      if (form === undefined || (form.value !== undefined && hasGrammars))
+        return ask.answer(messages[0].content);
+      if (form.value === undefined)
+        return ask.send(
+          422,
+          'Failed to deserialize the JSON body into the target type: response_format: missing field `value` at line 1 column 99',
+        );
+      ask.send(422, {
+        error: 'Input validation error: `grammar` is not supported',
+        error_type: 'validation',
+      });
+    });
+    const pool = await open([tgi.url]);
+    for (let n = 0; n < 2; n++) expect(await outcome(pool, formed())).toMatch(/^item-/);
+    const value = { type: 'json', value: {} };
+    expect(sent).toEqual([response_format, value, ...(hasGrammars ? [value] : [undefined, undefined])]);
+    const [endpoint] = pool.stats().endpoints;
+    expect([endpoint?.failed, endpoint?.lacks?.formless ?? 0]).toEqual([{}, hasGrammars ? 0 : 2]);
+  },
+);
+
 test('a request of somebody else keeps its fields, and a schema with a fault its refusal', async () => {
   const sent: string[] = [];
-  const server = await serve(ask => tgi(ask, sent));
+  const server = await serve(ask => formless(ask, sent));
   const pool = await open([server.url]);
   const raw = { ...formed(), raw: true as const, path: '/v1/chat/completions' };
   expect(await outcome(pool, raw)).toBe('call-refused');

@@ -77,6 +77,37 @@ test('a store that is busy when it is asked for the old object does not cost it'
   expect(String(stub.objects.get('k.before'))).toBe('the longer one');
 });
 
+test('a store that knows its own ETag no more, as Swift of objects in parts, still keeps the old one', async () => {
+  stub.objects.set('k', Buffer.from('the longer one'));
+  stub.fault = ({ headers }) =>
+    headers['x-amz-copy-source-if-match'] ? { status: 412, code: 'PreconditionFailed' } : null;
+  expect(await write('k', 'short')).toEqual([expect.stringContaining('the old one is s3://bucket/k.before')]);
+  expect(String(stub.objects.get('k.before'))).toBe('the longer one');
+});
+
+test('an answer that does not tell whether there is an old object ends it, and the old one stays', async () => {
+  stub.objects.set('k', Buffer.from('the longer one'));
+  stub.fault = ({ method }) => (method === 'HEAD' ? { status: 400 } : null);
+  await expect(write('k', 'short')).rejects.toThrow('expected to look for an old object, found status 400');
+  expect([String(stub.objects.get('k')), stub.uploads.size]).toEqual(['the longer one', 0]);
+});
+
+test('a range that comes in pieces, and one hub that is asked too often, still give all bytes', async () => {
+  let asked = 0;
+  const url = await serve(({ headers }, response) => {
+    const from = Number(/^bytes=(\d+)-/.exec(headers.range ?? '')?.[1] ?? 0);
+    asked += 1;
+    if (asked % 3 === 1) return response.writeHead(429, { ratelimit: '"api";r=0;t=300' }).end();
+    const to = Math.min(10, from + 3);
+    const range = { 'content-range': `bytes ${from}-${to - 1}/10`, etag: '"e"', 'content-length': to - from };
+    response.writeHead(206, range).end('0123456789'.slice(from, to));
+  });
+  const waits: number[] = [];
+  const how = { ...asking(), wait: async (ms: number) => void waits.push(ms) };
+  expect(String(await openRemote(`${url}/a`, how).part(0, 10))).toBe('0123456789');
+  expect(waits).toContain(300_000);
+});
+
 test('an old object beyond 5 GB, which one request cannot copy, is copied in parts', async () => {
   const size = 6_000_000_000;
   const ranges: string[] = [];

@@ -93,6 +93,36 @@ test('openai responses: whole, with instructions, tools, a schema and reasoning;
   });
 });
 
+test('openai chat: calls of tools and reasoning, whole and streamed, are on record alike', async () => {
+  const { client, data, stop } = await served();
+  const { completions } = client().chat;
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: WEATHER } } as const];
+  const messages = [{ role: 'user', content: 'weather?' } as const];
+  const ask = { model: MODEL, messages, tools, reasoning_effort: 'low' } as const;
+  const whole = await completions.create(ask);
+  const [{ message, finish_reason }] = whole.choices as [OpenAI.ChatCompletion.Choice];
+  expect([finish_reason, message.content]).toEqual(['tool_calls', null]);
+  expect(message.tool_calls).toEqual([
+    { id: expect.any(String), type: 'function', function: { name: 'weather', arguments: CITY } },
+  ]);
+  const streamed = await completions
+    .stream({ ...ask, stream_options: { include_usage: true } })
+    .finalChatCompletion();
+  expect(streamed.choices[0]?.message.tool_calls).toMatchObject([
+    { function: { name: 'weather', arguments: CITY } },
+  ]);
+  const result = { role: 'tool', tool_call_id: 'x', content: 'rain' } as const;
+  const told = await completions.create({ ...ask, messages: [...messages, message, result] });
+  expect(told.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: expect.any(String) } });
+  await stop();
+  const [first, second] = recorded(data).map(({ answer }) => JSON.parse(answer).choices[0].message);
+  expect(first).toMatchObject({ reasoning: expect.stringMatching(/./), tool_calls: message.tool_calls });
+  expect(second).toMatchObject({
+    reasoning: expect.stringMatching(/./),
+    tool_calls: [{ index: 0, type: 'function', function: { name: 'weather', arguments: CITY } }],
+  });
+});
+
 test('openai responses: streams of texts and of calls; the record is the response as its last event has it', async () => {
   const { client, data, stop } = await served();
   const { responses } = client();

@@ -3,6 +3,8 @@ import type { ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
 import type { Answer } from '../../engine/core/item/call.ts';
 import type { Dialect } from '../../engine/core/item/dialects.ts';
+import { ItemsStream } from '../../products/serve/gateway/items-stream.ts';
+import { KeptText } from '../../products/serve/gateway/kept-text.ts';
 import { Sink } from '../../products/serve/gateway/sink.ts';
 
 type Kind = NonNullable<Dialect['stream']>;
@@ -257,6 +259,16 @@ const STREAMS: Record<string, [Kind, (object | string)[], unknown]> = {
     ],
     'before the model said',
   ],
+  'items of a response that have ids in place of numbers': [
+    'items',
+    [
+      response('output_item.added', { item: { type: 'reasoning', id: 'rs_1', content: [] } }),
+      response('reasoning_text.delta', { item_id: 'rs_1', delta: 'Hm.' }),
+      response('output_item.added', { item: { type: 'message', id: 'msg_1', content: [] } }),
+      response('output_text.delta', { item_id: 'msg_1', delta: 'é' }),
+    ],
+    'before the model said',
+  ],
   'a response whose last event has all of it': [
     'items',
     [
@@ -331,4 +343,14 @@ test.each(Object.entries(STREAMS))('%s', (name, [kind, events, expected]) => {
     const why = `SEED=${SEED}, round ${round}: ${JSON.stringify(other.toString())}`;
     expect(told(kind, cutAnywhere(other, random)), why).toEqual(whole);
   }
+});
+
+test('a response that is cut off is put together of its items, known by a number or by an id alone', () => {
+  const items = new ItemsStream(new KeptText(null));
+  for (const one of STREAMS['items of a response that have ids in place of numbers']![1])
+    items.event(JSON.stringify(one));
+  expect(JSON.parse(items.answer('too long').text).output).toEqual([
+    { type: 'reasoning', role: 'assistant', id: 'rs_1', content: [{ type: 'reasoning_text', text: 'Hm.' }] },
+    { type: 'message', role: 'assistant', id: 'msg_1', content: [{ type: 'output_text', text: 'é' }] },
+  ]);
 });

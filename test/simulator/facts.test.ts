@@ -14,6 +14,7 @@ import {
   decodeMs,
   decodeStepsBy,
   expertsMs,
+  paddedTokens,
   scaledTimes,
   stepMs,
 } from '../../products/simulator/steptime.ts';
@@ -196,6 +197,19 @@ describe('presets from facts', () => {
     expect(on('deepseek-ai/DeepSeek-V2-Lite-Chat', '8')!.preset.gpus).toBe(8);
   });
 
+  test('FP8 with a scale for each block is not split within one', () => {
+    const path = join(folder(), 'config.json');
+    const config = {
+      ...{ ...llama, num_local_experts: 128, num_experts_per_tok: 8, intermediate_size: 1536 },
+      ...{ model_type: 'qwen3_moe', num_hidden_layers: 20, hidden_size: 4096 },
+      quantization_config: { quant_method: 'fp8', weight_block_size: [128, 128] },
+    };
+    writeFileSync(path, JSON.stringify(config));
+    const on = (tp: string) => presetGiven({ 'model-config': path, gpu: 'h200', tp });
+    expect(() => on('8')).toThrow(/a multiple of 128 .* layer of 1536, found 8/);
+    expect(on('4')!.preset.gpus).toBe(4);
+  });
+
   test('the share of the memory decides whether a model fits, and how many tokens then', () => {
     const at = (utilization: number | undefined) =>
       presetGiven({
@@ -319,6 +333,11 @@ describe('the step', () => {
     expect(expertsMs(times, 1)).toBeCloseTo(1);
     expect(expertsMs(times, 16)).toBeCloseTo(16 * (1 - (15 / 16) ** 16));
     expect(expertsMs(times, 10_000)).toBeCloseTo(16);
+    // the rows that a CUDA graph has more pass the router too
+    expect(expertsMs(times, 11)).toBe(expertsMs(times, 16));
+    expect([1, 2, 3, 5, 8, 9, 249, 257, 511, 513].map(paddedTokens)).toEqual([
+      1, 2, 4, 8, 8, 16, 256, 272, 512, 513,
+    ]);
   });
 
   test('twice as slow is twice as long, whatever a step is made of', () => {

@@ -7,14 +7,13 @@
 import { hash } from 'node:crypto';
 import type { Call } from '../../core/item/call.ts';
 import type { Code } from '../../core/item/codes.ts';
+import { writesNothing } from '../../core/item/dialects.ts';
 import type { Response } from '../../core/item/item.ts';
 import { type Item, isRawRequest, type RawRequest, type Usage } from '../../core/item/item.ts';
 import { isObject } from '../../core/json/pointer.ts';
 
 /** What a name begins with. */
 const SAME = 'same/';
-/** Where nothing is sampled. */
-const WITHOUT_SAMPLING = /\/(?:embeddings|rerank|score|pooling|classify)(?:\?|$)/;
 
 /**
  * The name that all equal requests have: the same URL and the same body, but for white space. Null of one that may be answered
@@ -24,7 +23,7 @@ export function questionOf({ request, sample }: Item): string | null {
   if (sample !== undefined || !isRawRequest(request) || !isObject(request.body)) return null;
   const { url, body } = request as RawRequest;
   if (typeof body.model !== 'string' || body.model === '') return null;
-  if (body.temperature !== 0 && !WITHOUT_SAMPLING.test(url)) return null;
+  if (body.temperature !== 0 && !writesNothing(url)) return null;
   return SAME + hash('sha256', `${url}\n${JSON.stringify(body)}`, 'hex').slice(0, 32);
 }
 

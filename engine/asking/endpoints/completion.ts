@@ -7,7 +7,7 @@ import { saidOf } from '../../answers/answers-of-line.ts';
 import { type Answer, REFUSED } from '../../core/item/call.ts';
 import { promptIn, usageOfParts } from '../../core/item/dialects.ts';
 import type { Beside, Logprob, TokenLogprob, ToolCall, Usage } from '../../core/item/item.ts';
-import { ENGINE_GAVE_UP, isSaid } from '../../core/item/response.ts';
+import { ENGINE_GAVE_UP, isSaid, textOfContent } from '../../core/item/response.ts';
 import { isObject, type JsonObject, MAX_DEPTH } from '../../core/json/pointer.ts';
 import { hide, holdsKey, type Key, oneLine, serverWords } from './endpoint-words.ts';
 
@@ -52,7 +52,8 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
     return `HTTP 200 with an error in its choice: ${quote(Buffer.from(JSON.stringify(error)), key)}`;
   if (!isObject(message)) return 'HTTP 200 without message.content';
   const { role, content: given, refusal, tool_calls: calls } = message;
-  const content = textOf(given) ?? (isSaid(calls) && given === undefined ? null : given);
+  // a message that only calls tools may leave its content out
+  const content = given === undefined && isSaid(calls) ? null : textOfContent(given);
   if (isSaid(role) && role !== 'assistant')
     return `HTTP 200 with a message of the role ${show(role, key)}, not assistant`;
   if (isSaid(refusal) && typeof refusal !== 'string')
@@ -82,13 +83,6 @@ export function readCompletion(body: Buffer, key: Key | undefined): Completion |
     id: typeof id === 'string' ? id : undefined,
     model: typeof model === 'string' ? model : undefined,
   };
-}
-
-/** Some servers write a text as a list of parts; undefined where it is no such list of texts alone. */
-function textOf(content: unknown): string | undefined {
-  if (!Array.isArray(content)) return undefined;
-  const texts = content.map(part => (isObject(part) && part.type === 'text' ? part.text : undefined));
-  return texts.every(text => typeof text === 'string') ? texts.join('') : undefined;
 }
 
 /**

@@ -90,11 +90,7 @@ export const KINDS: Readonly<Record<KindName, ServerKind>> = {
     metrics: 'tgi_',
     context: '--max-total-tokens',
     batch: 'start the server with --max-concurrent-requests',
-    lacks: [
-      'no response_format as OpenAI has it (it wants the schema as `value`): answers are checked, not enforced',
-      NO_CHOICE,
-      NO_KV,
-    ],
+    lacks: [NO_CHOICE, NO_KV],
   },
   'llama.cpp': {
     owner: 'llamacpp',

@@ -1,5 +1,6 @@
 /** How much a call may write, and how much it has to read: what its body says, and what the server's context holds. */
 import type { Call } from '../../core/item/call.ts';
+import { writesNothing } from '../../core/item/dialects.ts';
 import { isObject, type JsonObject } from '../../core/json/pointer.ts';
 
 export interface Extent {
@@ -11,17 +12,15 @@ export interface Extent {
   read: number;
 }
 
-/** Paths of vLLM's server whose answers are computed from the input alone. */
-const READS_ONLY =
-  /\/(embeddings|pooling|score|rerank|classify|tokenize|detokenize|count_tokens|moderations|transcriptions)$/;
+/** Tokens that an answer is taken to need where nothing says how many it may have. */
+export const ASSUMED_TOKENS = 4_096;
 /** vLLM takes no more sequences of one request (VLLM_MAX_N_SEQUENCES). */
 const MOST_SEQUENCES = 16_384;
 
 /** `context`: tokens of prompt and answer together that the model takes there, where the server says so. */
 export function extentOf({ path, body }: Pick<Call, 'path' | 'body'>, context: number | undefined): Extent {
   const read = body.length;
-  const [url = path] = path.split('?', 1);
-  if (READS_ONLY.test(url)) return { write: 0, isSaid: true, read };
+  if (writesNothing(path)) return { write: 0, isSaid: true, read };
   const asked = objectIn(body);
   const { max_completion_tokens, max_tokens, max_output_tokens } = asked;
   const said = [max_completion_tokens, max_tokens, max_output_tokens].find(isCount);

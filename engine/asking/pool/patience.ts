@@ -13,7 +13,7 @@ import type { Call } from '../../core/item/call.ts';
 import { counted } from '../../core/item/wording.ts';
 import { seconds } from '../endpoints/endpoint-words.ts';
 import type { Timing } from '../endpoints/pool-clock.ts';
-import { type Extent, extentOf } from './extent.ts';
+import { ASSUMED_TOKENS, type Extent, extentOf } from './extent.ts';
 import { createTimeLimits, isFailing, patienceWith } from './health.ts';
 import { isMuteFor } from './mute.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
@@ -22,8 +22,6 @@ import { paceOf, type SpeedOf } from './signs-of-work.ts';
 
 /** Times that a call has its share: calls slow each other down, wait for places, and are preempted. */
 const SHARES = 4;
-/** Where nothing says what a call may write. */
-const ASSUMED_TOKENS = 4_096;
 /** ms a token, where no speed has been seen and the call says what it may write: a full cache preempts, and halves it */
 const SLOWEST = 200;
 /** A question takes as long to read as a token to write for so many of its bytes: about 8 tokens, of 4 bytes each. */

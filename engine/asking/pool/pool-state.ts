@@ -178,9 +178,14 @@ export function createEndpoint(
     signs: noSigns(),
     /**
      * what a run does without here: counters and load at /metrics (null: nobody has looked yet); models for which it knows no
-     * form of an answer, and the tries that went without one
+     * form of an answer, or only TGI's way to write one, and the tries that went without
      */
-    lacks: { metrics: null as boolean | null, forms: new Set<string>(), formless: 0 },
+    lacks: {
+      metrics: null as boolean | null,
+      forms: new Set<string>(),
+      valued: new Set<string>(),
+      formless: 0,
+    },
     counts: { ...NO_COUNTS, failed: {}, usage: { prompt: 0, completion: 0, cached: 0 } } as EndpointCounts,
   };
 }
@@ -293,6 +298,8 @@ export class Ticket {
   carries: 'known' | 'trial' | null = null;
   /** its try goes without the form of its answer */
   isFormless = false;
+  /** … or has it as TGI writes it */
+  isValued = false;
   /** calls at its endpoint when it was sent, itself among them */
   among = 0;
   /** of that endpoint's limit, as learner.ts counts them */

@@ -14,7 +14,7 @@ import { DIALECTS } from '../../core/item/dialects.ts';
 import type { Say } from '../../core/item/say.ts';
 import { spanOf } from '../../core/json/span.ts';
 import type { Reply } from '../endpoints/wire.ts';
-import { formless, refusesForm } from './form-refused.ts';
+import { formless, refusesForm, valued } from './form-refused.ts';
 import type { Endpoint, Ticket } from './pool-state.ts';
 
 /** Of a line of a batch; live calls have vLLM's own 0. A line that asks for a larger number keeps it. */
@@ -23,15 +23,17 @@ export const BATCH_PRIORITY = 10;
 const CLOSING_BRACE = 0x7d;
 const NAME = 'priority';
 
-/** The body as it goes out: with a priority, or without a form that the server does not know (form-refused.ts). */
+/** The body as it goes out: with a priority, or with the form in TGI's words, or without a form that the server does not know (form-refused.ts). */
 export function bodyFor(ticket: Ticket, endpoint: Endpoint): Buffer {
   const { call } = ticket;
   ticket.carries = null;
   ticket.isFormless = !call.raw && endpoint.lacks.forms.has(call.model);
+  ticket.isValued = !call.raw && !ticket.isFormless && endpoint.lacks.valued.has(call.model);
   if (ticket.isFormless) {
     endpoint.lacks.formless++;
     return formless(call.body);
   }
+  if (ticket.isValued) return valued(call.body);
   if (call.live !== undefined || !call.raw || DIALECTS.get(call.path)?.hasPriority !== true) return call.body;
   const { priority, share, isVllm } = endpoint;
   const isTrial = priority === 'unknown' && isVllm && (share?.state().places ?? null) !== null;

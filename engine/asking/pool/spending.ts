@@ -7,11 +7,12 @@
  *
  * An hour of a server is spent from the first try there to the end of the last one, as `fw ledger cost` counts it.
  */
+import { tokensOfBytes } from '../../core/item/dialects.ts';
 import { dataError, type Fatal } from '../../core/item/failure.ts';
 import type { Usage } from '../../core/item/item.ts';
 import { counted, number } from '../../core/item/wording.ts';
 import { isFree, moneyWords, timeCost, tokenCost } from '../endpoints/price.ts';
-import { extentOf } from './extent.ts';
+import { ASSUMED_TOKENS, extentOf } from './extent.ts';
 import type { Endpoint, Part, Ticket } from './pool-state.ts';
 import { serves } from './raw.ts';
 
@@ -30,11 +31,6 @@ export interface Bounds {
   /** The same command goes on from its ledger. */
   isResumable: boolean;
 }
-
-/** A rule of thumb; where a prompt has more tokens, the run may go over its bound by these. */
-const BYTES_PER_TOKEN = 4;
-/** tokens that an answer is taken to need where nothing says how many it may have */
-const UNSAID = 4_096;
 
 export type Spending = ReturnType<typeof createSpending>;
 
@@ -98,7 +94,8 @@ export function createSpending(endpoints: readonly Endpoint[], bounds: Bounds | 
       if (bounds === null) return;
       const { model } = ticket.call;
       const { read, write } = extentOf(ticket.call, endpoint.contexts.get(model));
-      const most = { prompt: Math.ceil(read / BYTES_PER_TOKEN), completion: write ?? UNSAID };
+      // where a prompt has more tokens than its bytes suggest, the run may go over its bound by these
+      const most = { prompt: tokensOfBytes(read), completion: write ?? ASSUMED_TOKENS };
       release(ticket); // what it had where it is not asked any more
       held.set(ticket, { endpoint, most });
       reserve(endpoint, most, 1);

@@ -69,6 +69,23 @@ export const DIALECTS: ReadonlyMap<string, Dialect> = new Map<string, Dialect>([
   ['/v1/messages/count_tokens', { ...ANTHROPIC, operation: 'count_tokens', unsaid: 0, stream: null }],
 ]);
 
+const lastOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+
+/** By the last part of their paths, wherever a server has them; the last two are in no dialect. */
+const READING: ReadonlySet<string> = new Set([
+  ...[...DIALECTS].filter(([, { unsaid }]) => unsaid === 0).map(([path]) => lastOf(path)),
+  ...['detokenize', 'moderations'],
+]);
+
+/** Whether what is answered there is computed from the input alone: nothing is sampled, and nothing written. */
+export function writesNothing(url: string): boolean {
+  const [path = url] = url.split('?', 1);
+  return READING.has(lastOf(path));
+}
+
+/** Tokens that so many bytes of a request may have: a rule of thumb, of English and of JSON. */
+export const tokensOfBytes = (bytes: number): number => Math.ceil(bytes / 4);
+
 /** The first field of a request that its path refuses, and why; null where there is none. */
 export function refusedField(
   refused: Readonly<Record<string, string>>,

@@ -194,6 +194,13 @@ function textIn({ text, message }: JsonObject): unknown {
   return text ?? (isObject(message) ? message.content : undefined);
 }
 
+/** Some servers write a content as a list of parts: the text of them, where that is all they are; else the content. */
+export function textOfContent(content: unknown): unknown {
+  if (!Array.isArray(content)) return content;
+  const texts = content.map(part => (isObject(part) && part.type === 'text' ? part.text : undefined));
+  return texts.every(text => typeof text === 'string') ? texts.join('') : content;
+}
+
 /**
  * The text of an answer of chat, completions, responses or messages: of one choice its text (the refusal, where there is no
  * text), of several a list of them. undefined for any other answer, such as embeddings, and where a choice has no text.
@@ -204,7 +211,7 @@ export function answerText(body: unknown): string | string[] | undefined {
   if (!Array.isArray(choices) || choices.length === 0) return isInParts(body) ? textOfParts(body) : undefined;
   const texts = choices.map(choice => {
     if (!isObject(choice)) return undefined;
-    const text = textIn(choice);
+    const text = textOfContent(textIn(choice));
     const { refusal } = isObject(choice.message) ? choice.message : ({} as JsonObject);
     return isSaid(text) ? text : isSaid(refusal) ? refusal : text;
   });

@@ -53,7 +53,10 @@ export class Bucket {
     return exchange({ method, url: signed.url, headers: all, ...(body && { body }) }, this.asking);
   }
 
-  /** The headers of an object; null where there is none, or nobody may look. Tried again while that may help; rejects with 74. */
+  /**
+   * The headers of an object; null where there is none, or nobody may look. Tried again while that may help; rejects with 65 where
+   * the answer says neither, since an object may be there, and with 74.
+   */
   async head(what: string, key: string): Promise<IncomingHttpHeaders | null> {
     return patiently(what, this.asking, async () => {
       const answer = await this.ask({ method: 'HEAD', key });
@@ -61,7 +64,11 @@ export class Bucket {
       if (answer.statusCode === 200) return answer.headers;
       if (this.movesTo(answer)) throw new Passing('another region');
       expectPassed(answer);
-      return null;
+      const { statusCode = 0 } = answer;
+      if ([401, 403, 404, 405, 501].includes(statusCode)) return null;
+      // an answer to HEAD has no code; 400 is also what a session gets that has ended
+      if (statusCode === 400 && this.#hasNewKeys()) throw new Passing('status 400');
+      throw this.meaning(answer, what, { code: '', region: null });
     });
   }
 

@@ -2,6 +2,12 @@
 
 import { hide } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import { type Clock, systemClock, TIMING } from '../../../engine/asking/endpoints/pool-clock.ts';
+import {
+  KIND_NAMES,
+  KINDS,
+  type KindName,
+  kindByWords,
+} from '../../../engine/asking/endpoints/server-kinds.ts';
 import { labelSetOf, metricsPath, pageOf } from '../../../engine/asking/endpoints/server-load.ts';
 import { noneNamed, type PoolSettings } from '../../../engine/asking/endpoints/settings.ts';
 import { createEndpoint, type Endpoint } from '../../../engine/asking/pool/pool-state.ts';
@@ -58,7 +64,7 @@ export async function openTarget({ settings, models = [], warn, signal }: Openin
   }
 }
 
-// Which server was measured, as far as it says: its version (GET /version of vLLM, /props of llama.cpp), the settings that
+// Which server was measured, as far as it says: its version (where its kind says it: server-kinds.ts), the settings that
 // its metrics name, and its models. Two benchmarks of which nobody knows the flags cannot be compared.
 
 export interface ServerFacts {
@@ -91,9 +97,7 @@ async function factsOfOne(endpoint: Endpoint, model: string, clock: Clock): Prom
   const served = models.find(({ id }) => id === model);
   const text = (value: unknown): string | null =>
     typeof value === 'string' && value !== '' ? hide(value.slice(0, LONGEST), endpoint.key) : null;
-  const version =
-    text((await jsonAt(asking, `${root}/version`))?.version) ??
-    text((await jsonAt(asking, `${root}/props`))?.build_info);
+  const version = text(await versionAt(asking, root, kindByWords(models, asking.heads)));
   const page = await asking.get(metricsPath(endpoint.prefix));
   const settings: Record<string, string> = {};
   if (!(page instanceof Error) && page.status === 200)
@@ -109,6 +113,17 @@ async function factsOfOne(endpoint: Endpoint, model: string, clock: Clock): Prom
   };
 }
 
-async function jsonAt(asking: Asking, path: string): Promise<Record<string, unknown> | undefined> {
-  return objectIn(await asking.get(path));
+/** Where its kind says it; of a server of no known kind whatever one of them would say. */
+async function versionAt(
+  asking: Asking,
+  root: string,
+  kind: KindName | undefined,
+): Promise<string | undefined> {
+  for (const name of kind === undefined ? KIND_NAMES : [kind])
+    for (const { path, read } of KINDS[name].about) {
+      const said = objectIn(await asking.get(root + path));
+      const version = said && read(said, undefined)?.version;
+      if (version !== undefined) return version;
+    }
+  return undefined;
 }

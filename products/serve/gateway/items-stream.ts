@@ -32,7 +32,7 @@ interface OutputItem {
 export class ItemsStream implements StreamReading {
   error: string | null = null;
   readonly text: KeptText;
-  readonly #items = new Map<number, OutputItem>();
+  readonly #items = new Map<number | string, OutputItem>();
   #first: JsonObject = {};
   /** the response as its last event has it */
   #last: JsonObject | null = null;
@@ -107,20 +107,21 @@ export class ItemsStream implements StreamReading {
     return `event: error\ndata: ${JSON.stringify(last)}\n\n`;
   }
 
-  #begin({ output_index: index, item }: JsonObject): void {
-    if (!isObject(item) || typeof index !== 'number' || this.#items.size >= MOST_ITEMS) return;
+  #begin({ output_index, item }: JsonObject): void {
+    if (!isObject(item) || this.#items.size >= MOST_ITEMS) return;
+    const index = indexOf(output_index, item.id);
     const isKept = this.text.holds(JSON.stringify(item).length);
     this.#items.set(index, { head: isKept ? item : { type: word(item.type) }, parts: new Map() });
   }
 
-  #add({ type, output_index, content_index, summary_index }: JsonObject, piece: string): void {
+  #add({ type, output_index, item_id, content_index, summary_index }: JsonObject, piece: string): void {
     const kind = DELTA.exec(String(type))?.[1];
     if (kind === undefined || piece === '') return;
     this.text.events++;
     const isText = LISTED.has(kind);
     const isKept = isText ? this.text.text(piece, true) : this.text.takes(piece);
     if (!isKept) return;
-    const index = typeof output_index === 'number' ? output_index : 0;
+    const index = indexOf(output_index, item_id);
     const item = this.#items.get(index) ?? { head: {}, parts: new Map() };
     if (this.#items.size < MOST_ITEMS) this.#items.set(index, item);
     const key = `${kind} ${content_index ?? summary_index ?? 0}`.slice(0, 100);
@@ -137,11 +138,17 @@ export class ItemsStream implements StreamReading {
       ...this.#first,
       ...{ object: 'response', status: 'incomplete' },
       incomplete_details: cut === undefined ? null : { reason: 'max_output_tokens' },
-      output: [...this.#items].sort(([a], [b]) => a - b).map(([, item]) => itemOf(item)),
+      output: [...this.#items]
+        .sort(([a], [b]) => (typeof a === 'number' && typeof b === 'number' ? a - b : 0))
+        .map(([, item]) => itemOf(item)),
       usage: null,
     };
   }
 }
+
+/** What an item is known by: llama.cpp gives it an id alone. */
+const indexOf = (index: unknown, id: unknown): number | string =>
+  typeof index === 'number' ? index : (word(id) ?? 0);
 
 function itemOf({ head, parts }: OutputItem): JsonObject {
   const item: JsonObject = { ...head };

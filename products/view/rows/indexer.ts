@@ -50,6 +50,8 @@ export type FromIndexer =
   | { kind: 'end'; open: number[]; files: FileState[]; leftOut: number; strangers: string | null }
   | { kind: 'trouble'; file: number; message: string };
 
+/** rows of Parquet that are held at once */
+const PARQUET_ROWS = 1024;
 const BLOCK = 1 << 20;
 /** The first rows are shown as soon as they are known. */
 const FIRST_ROWS = 200;
@@ -141,12 +143,16 @@ class Indexer {
     const state = this.#files[file] as FileState;
     const { size } = statSync(path);
     if (state.read === size) return 0;
-    const { groups, rows } = await openParquet(path);
+    const { rows } = await openParquet(path);
     let from = 0;
-    for (const count of groups) {
-      for (const [at, value] of (await rows(from, from + count)).entries())
+    for (
+      let some = await rows(0, PARQUET_ROWS);
+      some.length > 0;
+      some = await rows(from, from + PARQUET_ROWS)
+    ) {
+      for (const [at, value] of some.entries())
         this.#add({ offset: from + at, length: 0, line: from + at + 1, value, isRow: true }, file);
-      from += count;
+      from += some.length;
     }
     state.read = size;
     return 0;
