@@ -58,7 +58,6 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   });
   const connections = watchConnections(app.server);
   connectionsOf.set(app.server, connections);
-  stops?.closing.addEventListener('abort', () => connections.stop());
   app.server.maxHeadersCount = 0; // beyond a count they would be left out silently; the bytes are bounded
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ends', null);
@@ -126,11 +125,6 @@ export function createHttp({ access, metrics, mostBody, stops, say, tell }: Http
   return app;
 }
 
-/** How its client reads errors: by the path, else by what only Anthropic's clients send. */
-function shapeOf({ routeOptions, headers }: FastifyRequest): Dialect['errors'] {
-  return routeOptions.config.errors ?? ('anthropic-version' in headers ? 'anthropic' : 'openai');
-}
-
 /** What is packed has a length that nobody knows before it is unpacked: no body is taken so. */
 function refusePacked(encoding: string | undefined): void {
   if (encoding === undefined || ['', 'identity'].includes(encoding.trim().toLowerCase())) return;
@@ -139,6 +133,11 @@ function refusePacked(encoding: string | undefined): void {
     `Expected a body without content-encoding, found '${encoding.slice(0, 40)}': send it as it is.`,
     { code: 'unsupported_content_encoding' },
   );
+}
+
+/** How its client reads errors: by the path, else by what only Anthropic's clients send. */
+function shapeOf({ routeOptions, headers }: FastifyRequest): Dialect['errors'] {
+  return routeOptions.config.errors ?? ('anthropic-version' in headers ? 'anthropic' : 'openai');
 }
 
 /** Bodies are read whole, within a bound for all of them; what it returns gives back what a request had of it. */
@@ -167,6 +166,9 @@ const connectionsOf = new WeakMap<object, Connections>();
 /** Whether there is no descriptor for the other side of what this connection asks. */
 export const isBeyond = ({ raw, server }: FastifyRequest): boolean =>
   connectionsOf.get(server.server)?.isBeyond(raw.socket) === true;
+
+/** Nothing is under way any more: who has said nothing yet holds up the end no longer. */
+export const endSilent = ({ server }: FastifyInstance): void => connectionsOf.get(server)?.stop();
 
 const tooMuch = (): ApiError =>
   comeAgain(

@@ -5,7 +5,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { addApi, addOwn } from './api.ts';
 import { addGateway } from './gateway/gateway.ts';
-import { listen } from './http.ts';
+import { endSilent, listen } from './http.ts';
 import { addLora } from './lora.ts';
 import { openParts, type Serving } from './open-parts.ts';
 import { openChanges } from './reload.ts';
@@ -73,7 +73,10 @@ export async function startServer(serving: Serving): Promise<Server> {
     stopAtOnce: endAll,
     async stop() {
       const all = close();
-      const drained = Promise.all([...added.map(one => one.drain()), all]);
+      const drained = Promise.all(added.map(one => one.drain())).then(() => {
+        endSilent(app);
+        return all;
+      });
       const late = pause(settings.grace, undefined, { ref: false }).then(endAll);
       await Promise.race([drained, late.then(() => drained)]);
       await opened.close(true);

@@ -95,7 +95,7 @@ const plainName = (name: string): string =>
     .slice(0, 100) || 'model';
 
 function expectSplit(model: ModelFacts, tp: number): void {
-  const { heads, kvHeads, name } = model;
+  const { heads, kvHeads, name, stored, experts, dense } = model;
   if (heads % tp !== 0) {
     throw new RangeError(
       `${name}: expected --tp that divides its ${heads} attention heads, found ${tp}: vLLM would not start either`,
@@ -106,6 +106,13 @@ function expectSplit(model: ModelFacts, tp: number): void {
       `${name}: expected --tp that divides its ${kvHeads} KV heads or is a multiple of them, found ${tp}: vLLM would not start either`,
     );
   }
+  const { block = 1 } = stored;
+  for (const width of [experts?.width ?? 0, dense.width])
+    if ((width / tp) % block !== 0) {
+      throw new RangeError(
+        `${name}: expected --tp that leaves each card a multiple of ${block} (quantization_config.weight_block_size) of a feed-forward layer of ${width}, found ${tp}: vLLM would not start either`,
+      );
+    }
 }
 
 interface Timed {

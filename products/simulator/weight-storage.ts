@@ -14,6 +14,8 @@ export interface Stored {
   forward: Storage;
   experts: Storage;
   head: Storage;
+  /** of FP8 with a scale for each block: its side, which the part of each card has to be a multiple of */
+  block?: number;
   /** for whoever reads it: BF16, FP8, … */
   words: string;
 }
@@ -62,6 +64,7 @@ export function storageOf(
   }
   const said = own as Json;
   const { linear, words } = methodOf(said, where);
+  const [block] = Array.isArray(said.weight_block_size) ? (said.weight_block_size as unknown[]) : [];
   const left = [said.ignore, said.modules_to_not_convert, said.ignored_layers]
     .flat()
     .filter(name => typeof name === 'string');
@@ -72,6 +75,7 @@ export function storageOf(
     forward: expertsOnly ? BITS16 : linear,
     experts: linear,
     head: BITS16,
+    ...(Number.isInteger(block) && (block as number) > 0 && { block: block as number }),
     words: leaves('self_attn') || expertsOnly ? `${words}, attention ${plain}` : words,
   };
 }

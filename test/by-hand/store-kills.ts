@@ -2,7 +2,7 @@
  * 1 GB from a real store to it through `fw run`, killed with SIGKILL at places in turn: before, in the middle of and behind each request that
  * writes (the begin, each part, the completion). Between fw and the store stands a relay that counts and kills. After each kill
  * the object must be absent or whole; at the end the same command writes the same bytes. stores.sh runs it.
- *   MIB=1024 EVERY=9   every EVERY-th place of the three for each write
+ *   MIB=1024 EVERY=11 FROM=0 TO=400   every EVERY-th place of the three for each write; do not build meanwhile
  */
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -120,15 +120,18 @@ console.log(`not killed: exit ${whole.code}, ${whole.usage}; ${whole.stderr.trim
 let wrong = whole.code === 0 && (await digest(output)) === expected ? 0 : 1;
 const places = place;
 let kills = 0;
-for (at = 0; at < places; at += EVERY) {
+for (at = Number(process.env.FROM ?? 0); at < Math.min(places, Number(process.env.TO ?? 1e6)); at += EVERY) {
   (await bucket.ask({ method: 'DELETE', key: 'kills/out.ndjson' })).resume();
   place = 0;
-  const { code } = await run();
+  const { code, stderr } = await run();
   const left = await there();
   const isWhole = left && (await digest(output)) === expected;
   const isRight = code === null && (!left || isWhole);
   kills += 1;
-  if (!isRight) wrong += 1;
+  if (!isRight) {
+    wrong += 1;
+    console.log(`exit ${code}: ${stderr.slice(-500)}`);
+  }
   const where = ['before', 'in the middle of', 'behind'][at % 3];
   console.log(
     `${isRight ? 'ok  ' : 'FAIL'} killed ${where} write ${Math.floor(at / 3) + 1}: ${left ? (isWhole ? 'the whole object' : 'HALF AN OBJECT') : 'no object'}`,

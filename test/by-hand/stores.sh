@@ -5,6 +5,7 @@
 # moto (pip install 'moto[server]', python3-moto of Debian sid): python3 -m moto.server -p 5000. ONLY=calls or ONLY=kills.
 # Known of moto 5.2: it checks signatures with INITIAL_NO_AUTH_ACTION_COUNT=N alone (N calls that make a bucket and keys), and answers
 # those without an Authorization header with 500 then, signed links too.
+# OpenStack Swift 2.30 (Debian's swift-* packages) with tempauth and s3api on loopback passes all of it.
 # Known of s3rver 3.7.1: it lists no uploads (501), refuses keys with //, and its second page of a list is a 500.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -197,6 +197,19 @@ describe('presets from facts', () => {
     expect(on('deepseek-ai/DeepSeek-V2-Lite-Chat', '8')!.preset.gpus).toBe(8);
   });
 
+  test('FP8 with a scale for each block is not split within one', () => {
+    const path = join(folder(), 'config.json');
+    const config = {
+      ...{ ...llama, num_local_experts: 128, num_experts_per_tok: 8, intermediate_size: 1536 },
+      ...{ model_type: 'qwen3_moe', num_hidden_layers: 20, hidden_size: 4096 },
+      quantization_config: { quant_method: 'fp8', weight_block_size: [128, 128] },
+    };
+    writeFileSync(path, JSON.stringify(config));
+    const on = (tp: string) => presetGiven({ 'model-config': path, gpu: 'h200', tp });
+    expect(() => on('8')).toThrow(/a multiple of 128 .* layer of 1536, found 8/);
+    expect(on('4')!.preset.gpus).toBe(4);
+  });
+
   test('the share of the memory decides whether a model fits, and how many tokens then', () => {
     const at = (utilization: number | undefined) =>
       presetGiven({

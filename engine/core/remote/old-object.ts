@@ -1,5 +1,5 @@
 /** What an upload finds in the bucket beside itself: an old object that it is to take the place of, and what killed runs have left. */
-import { dataError, ioError } from '../item/failure.ts';
+import { dataError, Fatal, ioError } from '../item/failure.ts';
 import { counted } from '../item/wording.ts';
 import { visible } from '../json/visible.ts';
 import { inUrl } from './address.ts';
@@ -33,9 +33,19 @@ export async function keepLonger(
   const size = Number(old?.['content-length'] ?? 0);
   if (size <= bytes) return null;
   const to = await placeFor(bucket, key, { size, what });
-  const from = { 'x-amz-copy-source': `/${bucket.name}/${inUrl(key)}`, ...ifStill(old?.etag) };
-  if (size <= MOST_COPIED) await bucket.text(copying(bucket, key), { method: 'PUT', key: to, headers: from });
-  else await copyInParts(bucket, { key, to, size, from });
+  const copy = async (condition: Record<string, string>): Promise<void> => {
+    const from = { 'x-amz-copy-source': `/${bucket.name}/${inUrl(key)}`, ...condition };
+    if (size > MOST_COPIED) await copyInParts(bucket, { key, to, size, from });
+    else await bucket.text(copying(bucket, key), { method: 'PUT', key: to, headers: from });
+  };
+  try {
+    await copy(ifStill(old?.etag));
+  } catch (error) {
+    // Swift compares with an ETag that it shows to nobody, where the object was written in parts
+    const isRefused = error instanceof Fatal && error.message.includes('status 412');
+    if (!isRefused || (await bucket.head(what, key))?.etag !== old?.etag) throw error;
+    await copy({});
+  }
   return { bytes: size, key: to };
 }
 

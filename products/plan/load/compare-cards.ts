@@ -99,7 +99,7 @@ export function compareCards(comparing: Comparing): Compared {
       } catch (error) {
         const { message } = error as Error;
         // a model that does not fit is an answer; all else is for whoever asked
-        if (!/too few|attention heads|KV heads|KV cache holds/.test(message)) throw error;
+        if (!/too few|attention heads|KV heads|KV cache holds|weight_block_size/.test(message)) throw error;
         not.push({ card, tp, why: message });
       }
     }
