@@ -29,8 +29,9 @@ const HASH_LANGUAGE =
 /** Code directly before an object: a branch, a result, a call. */
 const CODE =
   /(?:^|[:;{)])[ \t]*(?:return|yield|raise|throw)\b[ \t(]*$|=>[ \t(]*$|[\w\])][ \t]*\?[ \t]*$|&&[ \t]*$|\|\|[ \t]*$|[\w.]\($|\b(?:const|let|var|def|elif|else|assert)\b[^\n]*$|[=!]==?[ \t]*$/;
-/** A fence says of what is in it that it is `json`, or `text`: an answer may decide between such words too. */
-const FENCE = /^[ \t]{0,8}(?:`{3}|~{3})[ \t]{0,8}[\w+-]{1,20}(?=[ \t]{0,8}\r?(?:\n|$))/gm;
+/** A fence says of what is in it that it is `json`, or `text`, also behind words: an answer may decide between these too. */
+const FENCE =
+  /(?:^[ \t]{0,8}(?:`{3}|~{3})[ \t]{0,8}[\w+-]{1,20}|`{3}(?:json|text))(?=[ \t]{0,8}\r?(?:\n|$))/gm;
 interface Place {
   /** others stand before it */
   isOneOf?: boolean;

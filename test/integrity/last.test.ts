@@ -28,6 +28,7 @@ it('a fence that calls itself json decides nothing, where json is what might hav
   const answer = '{"format": "text"}';
   const read = (text: string) => readAnswer(text, check, { finish: 'stop' }).output;
   expect(read(`Decision:\n\`\`\`json\n${answer}\n\`\`\``)).toEqual({ format: 'text' });
+  expect(read(`Final answer: \`\`\`json\n${answer}\n\`\`\``)).toEqual({ format: 'text' });
   expect(read(`My decision: json.\n\`\`\`json\n${answer}\n\`\`\``)).toBeUndefined();
 });
 
