@@ -145,16 +145,28 @@ function addBodies(app: FastifyInstance, mostBody: number): (request: FastifyReq
   app.removeAllContentTypeParsers();
   const bodies = createRoom(BODIES * mostBody);
   const held = new WeakMap<FastifyRequest, number>();
-  app.addContentTypeParser('application/json', async (request: FastifyRequest, raw: IncomingMessage) => {
+  const whole = async (request: FastifyRequest, raw: IncomingMessage): Promise<Buffer | undefined> => {
     const caller: Caller | null = request.caller;
     if (caller === null) return undefined; // of a stranger nothing is read
     const { most } = request.routeOptions.config;
     if (most !== undefined) return readBody(raw, most); // of workers, who are trusted with more
-    return readBody(raw, mostBody, bytes => {
-      if (!bodies.take(caller.owner, bytes)) return tooMuch();
-      held.set(request, (held.get(request) ?? 0) + bytes);
-      return null;
-    });
+    return readBody(raw, mostBody, bytes => hold(request, bytes));
+  };
+  const hold = (request: FastifyRequest, bytes: number): ApiError | null => {
+    if (!bodies.take(request.caller.owner, bytes)) return tooMuch();
+    held.set(request, (held.get(request) ?? 0) + bytes);
+    return null;
+  };
+  app.addContentTypeParser('application/json', whole);
+  app.addContentTypeParser('multipart/form-data', async (request: FastifyRequest, raw: IncomingMessage) => {
+    if (request.routeOptions.config.isForm !== true) return undefined;
+    const form = await whole(request, raw);
+    if (form === undefined) return undefined;
+    const { jsonOfForm } = await import('./gateway/form-request.ts');
+    const body = await jsonOfForm(form, request.headers['content-type'] ?? '');
+    const refused = hold(request, Math.max(0, body.length - form.length));
+    if (refused !== null) throw refused;
+    return body;
   });
   // any other body is left in the connection: a route that takes one reads it itself
   app.addContentTypeParser('*', async () => undefined);

@@ -73,5 +73,7 @@ declare module 'fastify' {
     most?: number;
     /** the shape of what it says where it refuses; OpenAI's unless given */
     errors?: Dialect['errors'];
+    /** a body may be a form, which is read as JSON; any other form is left to the route */
+    isForm?: true;
   }
 }

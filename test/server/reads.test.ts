@@ -119,14 +119,47 @@ test('audio goes out as a form, with its bytes as they are, and comes back as JS
   expect((await run()).stderr).toMatch(/1 replayed|0 calls/);
 
   const { url: gateway } = await served({ endpoints: [url] });
+  const to = `${gateway}/v1/audio/transcriptions`;
   const post = (body: string, type: string) =>
-    fetch(`${gateway}/v1/audio/transcriptions`, { method: 'POST', headers: { 'content-type': type }, body });
+    fetch(to, { method: 'POST', headers: { 'content-type': type }, body });
   const same = await post(JSON.stringify({ model: MODEL, ...HEARD }), 'application/json');
   expect([same.status, await same.json()]).toEqual([200, heard.response.body]);
   const bad = await post(JSON.stringify({ model: MODEL, file_url: 'x' }), 'application/json');
   expect([bad.status, await bad.text()]).toEqual([400, expect.stringContaining('data: URL')]);
-  const form = await post('--x', 'multipart/form-data; boundary=x');
-  expect([form.status, await form.text()]).toEqual([400, expect.stringContaining('application/json')]);
+
+  // as official clients send it
+  const form = async (name: string, ...fields: [string, string][]) => {
+    const body = new FormData();
+    for (const [field, value] of [['model', MODEL] as const, ...fields]) body.append(field, value);
+    body.append(name, new File([AUDIO], 'a.wav'));
+    const answer = await fetch(to, { method: 'POST', body });
+    return [answer.status, await answer.json()];
+  };
+  expect(await form('file')).toEqual([200, heard.response.body]);
+  const lists: [string, string][] = ['word', 'segment'].map(one => ['timestamp_granularities[]', one]);
+  expect(await form('file', ['stream', 'false'], ...lists)).toEqual([200, heard.response.body]);
+  const refused = (words: string) => [
+    400,
+    { error: expect.objectContaining({ message: expect.stringContaining(words) }) },
+  ];
+  expect(await form('audio')).toEqual(refused("part 'file'"));
+  expect(await form('file', ['language', 'en'], ['language', 'de'])).toEqual(refused('once'));
+  expect(await form('file', ['stream', 'true'])).toEqual(refused('no stream'));
+  expect(await form('file', ['file_url', 'data:'])).toEqual(refused('file_url'));
+  const broken = await post(
+    '--x\r\nContent-Disposition: form-data; name="model"\r\n',
+    'multipart/form-data; boundary=x',
+  );
+  expect([broken.status, await broken.text()]).toEqual([
+    400,
+    expect.stringContaining('whole multipart form'),
+  ]);
+  expect((await post('x', 'multipart/form-data')).status).toBe(400);
+  const elsewhere = await fetch(`${gateway}/v1/chat/completions`, { method: 'POST', body: new FormData() });
+  expect([elsewhere.status, await elsewhere.text()]).toEqual([
+    400,
+    expect.stringContaining('application/json'),
+  ]);
 });
 
 test('a form: fields, lists, names with quotes, and the file last', async () => {

@@ -33,8 +33,8 @@ const TTFTS = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30];
 
 export const addGateway: Routes = async (app, parts) => {
   const gateway = new Gateway(parts);
-  for (const [path, { errors }] of DIALECTS)
-    app.post(path, { config: { scope: 'chat', errors } }, (request, reply) =>
+  for (const [path, { errors, isForm }] of DIALECTS)
+    app.post(path, { config: { scope: 'chat', errors, ...(isForm && { isForm }) } }, (request, reply) =>
       gateway.ask(path, request, reply),
     );
   app.get('/v1/models', { config: { scope: null } }, async ({ caller }) => gateway.models(caller.rules));
