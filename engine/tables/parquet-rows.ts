@@ -144,13 +144,15 @@ function expectWhole({ groups }: Footer, leaves: readonly Node[], size: number):
     if (chunks.length !== leaves.length)
       throw new Error(`${where}: ${chunks.length} columns, where the schema has ${leaves.length}`);
     for (const [index, chunk] of chunks.entries()) {
-      const { path, element } = leaves[index]!;
+      const { path, element, levels } = leaves[index]!;
       const column = `${where}, the column '${path.join('.').slice(0, 60)}'`;
       if (chunk.isElsewhere === 'encrypted')
         throw new Error(`${column}: it is encrypted, and fw cannot be given the key; write it without`);
       if (chunk.isElsewhere !== null) throw new Error(`${column}: its values are ${chunk.isElsewhere}`);
       if (chunk.path.length !== path.length || !path.every((name, level) => chunk.path[level] === name))
         throw new Error(`${column}: the column '${chunk.path.join('.').slice(0, 60)}' in its place`);
+      if (levels.deepest === 0 && chunk.values !== rows)
+        throw new Error(`${column}: ${chunk.values} values, where the group has ${rows} rows`);
       if (chunk.kind !== element.kind || chunk.codec === undefined)
         throw new Error(`${column}: an unknown type or compression`);
       if (element.kind === 'FIXED_LEN_BYTE_ARRAY' && !(element.length > 0 && element.length <= size))

@@ -107,6 +107,15 @@ function rowOf(
   return {
     line,
     columns,
-    trouble: { code: 'line-too-long', message, more: { text: fields.join(' ').slice(0, 1024) } },
+    trouble: {
+      code: 'line-too-long',
+      message,
+      more: {
+        text: fields
+          .map(text => text.slice(0, 1024))
+          .join(' ')
+          .slice(0, 1024),
+      },
+    },
   };
 }

@@ -73,6 +73,7 @@ export async function startServer(serving: Serving): Promise<Server> {
     stopAtOnce: endAll,
     async stop() {
       const all = close();
+      all.catch(() => {}); // heard of below, once all have drained
       const drained = Promise.all(added.map(one => one.drain())).then(() => {
         endSilent(app);
         return all;

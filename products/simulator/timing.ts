@@ -208,7 +208,7 @@ export function engineBackend(
   const engine = new Engine(preset, { byPriority });
   let set: number | null = null;
   let callOff = () => {};
-  /** the engine has been told of all that was until then */
+  /** the engine has been told of all that was until then: no time goes back */
   let reached = 0;
 
   /** Sets the timer for what is due next, where that has changed. */
@@ -249,7 +249,8 @@ export function engineBackend(
     kvBlocks,
     live: () => engine.state(upTo(clock.now())),
     slow(factor) {
-      engine.slow(factor, upTo(clock.now()));
+      reached = upTo(clock.now());
+      engine.slow(factor, reached);
       arm();
     },
     start({ asked, outputTokens, priority, streamed, came }, listener) {
@@ -280,7 +281,8 @@ export function engineBackend(
       );
       arm();
       return () => {
-        engine.remove(handle, upTo(clock.now()));
+        reached = upTo(clock.now());
+        engine.remove(handle, reached);
         arm();
       };
     },

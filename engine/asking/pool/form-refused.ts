@@ -1,7 +1,8 @@
 /**
  * The form of an answer (the schema, choice or regex that a server is to decode by) at a server that does not know the
- * field: calls go there without it from then on. TGI knows the field and wants the schema of it as `value`: it gets that. Answers are checked against the form all the same, and asked again where
- * they do not fit, so what is lost is what guided decoding saves. The body that is on record, and its key, know nothing of
+ * field: calls go there without it from then on. TGI knows the field and wants the schema of it as `value`: it gets that.
+ * Answers are checked against the form all the same, and asked again where they do not fit, so what is lost is what guided
+ * decoding saves. The body that is on record, and its key, know nothing of
  * it. A schema that a server does not like is another matter: that is told as the refusal that it is. So are requests of
  * others (`call.raw`): whoever wrote a field means it.
  */
@@ -16,7 +17,7 @@ const MOST = 8_192;
 
 /** TGI: `response_format: missing field `value``; of one that was started without grammars: `grammar` is not supported. */
 const WANTS_VALUE = /response_format: missing field .?value/i;
-const NO_GRAMMAR = /grammar/i;
+const NO_GRAMMAR = /grammar.{0,3} is not supported/i;
 
 /** Whether the reply, a 400 or 422, refuses the form that the call carried: then it is to be asked again without. */
 export function refusesForm(ticket: Ticket, endpoint: Endpoint, { body }: Reply, warn: Say): boolean {

@@ -96,6 +96,10 @@ async function copyInParts(
       ...{ method: 'POST', key: to, query: { uploadId }, headers, body: partsXml(etags) },
     });
   } catch (error) {
+    // the answer to a first try may have been lost, behind which there is no upload any more
+    const isGone = error instanceof Fatal && error.message.includes('status 404');
+    const there = isGone ? await bucket.head(what, to).catch(() => null) : null;
+    if (Number(there?.['content-length']) === size) return;
     const ended = await bucket.ask({ method: 'DELETE', key: to, query: { uploadId } }).catch(() => null);
     ended?.resume();
     throw error;

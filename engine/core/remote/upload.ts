@@ -132,7 +132,8 @@ export class Upload {
       await this.#ask('to complete it', request);
     } catch (error) {
       // the answer to a first try may have been lost, behind which there is no upload any more
-      const there = await this.#bucket.head(`${this.name}: expected to look whether it is there`, this.#key);
+      const what = `${this.name}: expected to look whether it is there`;
+      const there = await this.#bucket.head(what, this.#key).catch(() => null);
       if (there?.[MARK] !== this.#mark) throw error;
     }
   }

@@ -160,11 +160,12 @@ export class Deltas {
     const width = this.#width;
     const before = this.#value;
     if (width <= 48 && typeof before === 'number' && typeof this.#least === 'number') {
-      const delta = this.#least + this.#bits.wide(width);
+      const rest = this.#bits.wide(width);
+      const delta = this.#least + rest;
       const sum = before + delta;
       if (!this.#isLong) this.#value = sum | 0;
       else if (Number.isSafeInteger(delta) && Number.isSafeInteger(sum)) this.#value = sum;
-      else this.#value = long(BigInt(before), BigInt(this.#least), BigInt(delta) - BigInt(this.#least));
+      else this.#value = long(BigInt(before), BigInt(this.#least), BigInt(rest));
       return this.#value;
     }
     const rest = width <= 48 ? BigInt(this.#bits.wide(width)) : this.#widest(width);

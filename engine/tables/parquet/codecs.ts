@@ -1,6 +1,6 @@
 /** What the pages of a column may be compressed by: each gives exactly as many bytes as the page says, or throws an Error. */
 import * as zlib from 'node:zlib';
-import { decompress as unpackZstd } from 'fzstd';
+import { Decompress, decompress as unpackZstd } from 'fzstd';
 import { snappyUncompressor } from 'hysnappy';
 import type { Codec } from './footer.ts';
 
@@ -37,17 +37,19 @@ export function unpacked(bytes: Uint8Array, length: number, codec: Codec): Uint8
   return made;
 }
 
-const MOST_WINDOW = 1 << 27;
+/** fzstd moves a window for each block of a frame that does not say its size: a large one would take hours of a hostile page. */
+const MOST_WINDOW = 1 << 24;
 
 /** It trusts what a frame says of itself, so that is held to what the page says. */
 function slowZstd(bytes: Uint8Array, length: number): Uint8Array {
   const head = bytes[4] ?? 0;
   const isWhole = (head & 32) !== 0;
   const sizeBytes = head >> 6 === 0 ? (isWhole ? 1 : 0) : 1 << (head >> 6);
-  const window = isWhole ? 0 : (1 << (10 + ((bytes[5] ?? 0) >> 3))) * 2;
+  const window = isWhole ? 0 : 2 ** (11 + ((bytes[5] ?? 0) >> 3));
   if (sizeBytes === 0) {
-    if (!(window <= MOST_WINDOW)) throw new Error('Zstandard with a window of more than 128 MiB');
-    return unpackZstd(bytes);
+    if (!(window <= MOST_WINDOW))
+      throw new Error('Zstandard with a window of more than 8 MiB, which Node unpacks from 22.15 on');
+    return inPieces(bytes, length);
   }
   const at = 5 + (isWhole ? 0 : 1) + [0, 1, 2, 4][head & 3]!;
   let size = sizeBytes === 2 ? 256 : 0;
@@ -55,6 +57,23 @@ function slowZstd(bytes: Uint8Array, length: number): Uint8Array {
   if (size !== length) throw new Error('another length within than the page says');
   return unpackZstd(bytes, new Uint8Array(length));
 }
+
+/** Of a frame that does not say its size: as it comes, and no more than `length`. */
+function inPieces(bytes: Uint8Array, length: number): Uint8Array {
+  const pieces: Uint8Array[] = [];
+  let made = 0;
+  const stream = new Decompress(piece => {
+    made += piece.length;
+    if (made > length) throw new Error('another length within than the page says');
+    pieces.push(piece);
+  });
+  for (let at = 0; at < bytes.length; at += PIECE)
+    stream.push(bytes.subarray(at, at + PIECE), at + PIECE >= bytes.length);
+  return Buffer.concat(pieces);
+}
+
+/** bytes that are unpacked at once: 4 of them may become 128 KiB */
+const PIECE = 256;
 
 function snappyLength(bytes: Uint8Array): number {
   let length = 0;

@@ -13,6 +13,12 @@ import type { Column, RowReader } from './group.ts';
 const MOST_ROW = 64 * 1024;
 const DELETE = 127;
 const SPACE = 32;
+const QUOTE = 34;
+const BACKSLASH = 92;
+/** of \u0000 */
+const LETTER_U = 117;
+/** bytes of a line that are the same in each, and of its number and its hash */
+const MOST_FIXED = 128;
 /** a longer run of bytes is copied by the system */
 const WORTH_A_COPY = 48;
 /** a longer text is quoted by the system */
@@ -25,7 +31,7 @@ const NEXT = Buffer.from('",');
 const PAIRS_END = Buffer.from('"]]');
 /** nothing but this: JSON.stringify writes it as it is */
 const NEEDS_NOTHING = Uint8Array.from({ length: 256 }, (_none, byte) =>
-  byte >= SPACE && byte <= DELETE && byte !== 34 && byte !== 92 ? 1 : 0,
+  byte >= SPACE && byte <= DELETE && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
 );
 
 interface Member {
@@ -70,7 +76,7 @@ export class ColumnLines {
     this.#pairs = sorted.map(key => member(key, `[${JSON.stringify(key)},"`));
     this.#ends = endsOf(variants);
     const names = [...this.#members, ...this.#pairs].reduce((sum, { before }) => sum + before.length + 4, 0);
-    const ends = this.#ends.reduce((sum, { id, line }) => sum + id.length + line.length, 100);
+    const ends = this.#ends.reduce((sum, { id, line }) => sum + id.length + line.length + MOST_FIXED, 100);
     this.#constants = 200 + ends + this.#ends.length * names;
     this.#texts = Buffer.allocUnsafeSlow(2 * MOST_ROW);
     this.#bounds = new Int32Array(2 * columns.length);
@@ -194,7 +200,12 @@ export class ColumnLines {
     const to = this.#bounds[2 * column + 1]!;
     for (let at = this.#bounds[2 * column]!; at < to; at++) {
       const byte = texts[at]!;
-      if (byte > SPACE && byte <= DELETE && byte !== 92) return false;
+      if (byte === BACKSLASH) {
+        // of what JSON escapes, quotes and backslashes are no space; a line's end or a tab may be
+        const escaped = texts[++at];
+        if (escaped === QUOTE || escaped === BACKSLASH) return false;
+        if (escaped === LETTER_U) return true;
+      } else if (byte > SPACE && byte <= DELETE) return false;
     }
     return true;
   }

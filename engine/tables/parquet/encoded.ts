@@ -82,6 +82,7 @@ export function valuesOf(
   }
   if (encoding === PLAIN_DICTIONARY || encoding === RLE_DICTIONARY) {
     if (dictionary === null) throw new Error('places in a dictionary, and no dictionary');
+    if (kind.kind === 'BOOLEAN') throw new Error('true and false in a dictionary');
     return new Looked(kind, dictionary, bytes, at);
   }
   if (encoding === RLE && kind.kind === 'BOOLEAN') {
@@ -196,10 +197,12 @@ const MOST_MADE = 1 << 16;
 class Looked extends Values {
   readonly #of: Dictionary;
   readonly #runs: Runs;
+  readonly #isEmpty: boolean;
 
   constructor(kind: ValueKind, dictionary: Dictionary, bytes: Uint8Array, at: number) {
     super(kind, dictionary.bytes);
     // a page of nothing but nulls may have no bytes at all
+    this.#isEmpty = at >= bytes.length;
     const width = bytes[at] ?? 0;
     if (width > 32) throw new Error('places in a dictionary of more than 32 bits');
     this.#of = dictionary;
@@ -207,6 +210,7 @@ class Looked extends Values {
   }
 
   next(): void {
+    if (this.#isEmpty) throw new Error('places in a dictionary that are not there');
     const index = this.#runs.next();
     const { count, places, width } = this.#of;
     if (index >= count) throw new Error(`the place ${index} of a dictionary of ${count}`);

@@ -3,7 +3,7 @@ import { dataError, Fatal } from '../../core/item/failure.ts';
 import type { JsonObject } from '../../core/json/pointer.ts';
 import type { Values } from './encoded.ts';
 import type { Chunk, Codec, Footer, Group } from './footer.ts';
-import { Leaf } from './leaf.ts';
+import { Entries, Leaf } from './leaf.ts';
 import { Pages, type Part, Room } from './pages.ts';
 import { type Assemble, assembling, type Node } from './schema.ts';
 import { isText, shapeOf } from './shapes.ts';
@@ -85,6 +85,7 @@ export class RowReader {
   #taken = 0;
   #rows = 0;
   #leaves: readonly Leaf[] = [];
+  readonly #entries = new Entries();
   #at = 0; // the column that is looked at, for messages
 
   constructor(file: Opened) {
@@ -120,6 +121,7 @@ export class RowReader {
   /** The next row; as many as are ready. */
   take(): void {
     const { columns } = this;
+    this.#entries.row();
     try {
       for (this.#at = 0; this.#at < columns.length; this.#at++) columns[this.#at]!.row();
     } catch (error) {
@@ -188,7 +190,7 @@ export class RowReader {
       return new Leaf(
         pages,
         levels,
-        room,
+        { room, entries: this.#entries },
         shapeOf(element, words => note(path[0]!, words)),
       );
     });

@@ -5,14 +5,36 @@ import type { Levels, Page, Pages, Room } from './pages.ts';
 /** Makes of what is in the file what JSON has. */
 export type Shape = (values: Values) => unknown;
 
-/** Values and nulls that one row may have in a column. */
-const MOST_ENTRIES = 1 << 24;
+/** Values and nulls that one row may have, of all its columns whose values come again. */
+const MOST_ENTRIES = 1 << 22;
+
+/** What is left of them in the row. */
+export class Entries {
+  #left = MOST_ENTRIES;
+
+  row(): void {
+    this.#left = MOST_ENTRIES;
+  }
+
+  take(): void {
+    if (--this.#left < 0) throw new Error(`a row of more than ${MOST_ENTRIES} values`);
+  }
+}
+
+/** For all columns together. */
+export interface Bounds {
+  /** of the pages that are held */
+  room: Room;
+  /** of the row */
+  entries: Entries;
+}
 
 export class Leaf {
   readonly most: number;
   readonly deepest: number;
   readonly #pages: Pages;
   readonly #room: Room;
+  readonly #entries: Entries;
   readonly #shape: Shape;
   #page: Page | null = null;
   #leftOfPage = 0;
@@ -22,7 +44,6 @@ export class Leaf {
   /** rows of which the first entry was read, and those that were taken */
   #rows = 0;
   #taken = 0;
-  #entries = 0;
   #isBegun = false;
   /** of the entry; behind the last one 0 and -1 */
   repetition = 0;
@@ -30,11 +51,12 @@ export class Leaf {
   /** of the entry, where it has one */
   values: Values | null = null;
 
-  constructor(pages: Pages, levels: Levels, room: Room, shape: Shape) {
+  constructor(pages: Pages, levels: Levels, { room, entries }: Bounds, shape: Shape) {
     this.#pages = pages;
     this.most = levels.most;
     this.deepest = levels.deepest;
     this.#room = room;
+    this.#entries = entries;
     this.#shape = shape;
   }
 
@@ -57,7 +79,6 @@ export class Leaf {
   /** The next row begins. Where nothing comes several times, its only entry is the current one. */
   row(): void {
     this.#taken += 1;
-    this.#entries = 0;
     if (this.deepest === 0 || !this.#isBegun) this.step();
     this.#isBegun = true;
     if (this.repetition !== 0) throw new Error('a row that begins within another');
@@ -71,10 +92,10 @@ export class Leaf {
       return;
     }
     this.#leftOfPage -= 1;
-    if (++this.#entries > MOST_ENTRIES) throw new Error(`a row of more than ${MOST_ENTRIES} values`);
     const { repetitions, definitions, values } = this.#page!;
     this.repetition = repetitions === null ? 0 : repetitions.next();
     this.definition = definitions === null ? 0 : definitions.next();
+    if (this.deepest > 0) this.#entries.take();
     if (this.definition > this.most || this.repetition > this.deepest)
       throw new Error('a level that is too high');
     if (this.definition === this.most) values.next();

@@ -15,6 +15,8 @@ export interface Node {
 
 const DEEPEST = 64;
 const MOST_COLUMNS = 10_000;
+/** Of decimals; those of 256 bits have 76 digits. */
+const MOST_SCALE = 1_000;
 /** The keys of these objects would not be theirs. */
 const NO_NAME = '__proto__';
 
@@ -40,6 +42,11 @@ export function treeOf(schema: readonly Element[]): { columns: readonly Node[]; 
     if (count > 0) for (let at = 0; at < count; at++) children.push(nodeAt(depth + 1, levels, own));
     else if (!isRoot) {
       if (element.kind === undefined) throw new Error(`the column '${name.slice(0, 60)}' without a type`);
+      const scale = element.meaning?.scale ?? 0;
+      if (!(Math.abs(scale) <= MOST_SCALE))
+        throw new Error(
+          `the column '${name.slice(0, 60)}' of decimals with ${scale} digits behind the point`,
+        );
       leaves.push(node);
     }
     const below = Array.from({ length: leaves.length - first }, (_none, at) => first + at);

@@ -124,8 +124,12 @@ function decimalText(unscaled: Raw, scale: number): string {
   return `${whole < 0n ? '-' : ''}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;
 }
 
+/** bytes; those of 256 bits have 32 */
+const MOST_DECIMAL = 1_024;
+
 function signedOf(bytes: Uint8Array): bigint {
   if (bytes.length === 0) return 0n;
+  if (bytes.length > MOST_DECIMAL) throw new Error(`a decimal of ${bytes.length} bytes`);
   return BigInt.asIntN(8 * bytes.length, BigInt(`0x${bufferOf(bytes).toString('hex')}`));
 }
 

@@ -1,0 +1,72 @@
+/** What a Parquet file may say of itself, and what is believed of it. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { expect, test } from 'vitest';
+import { Deltas } from '../../engine/tables/parquet/bits.ts';
+import { unpacked } from '../../engine/tables/parquet/codecs.ts';
+import type { Element } from '../../engine/tables/parquet/footer.ts';
+import { treeOf } from '../../engine/tables/parquet/schema.ts';
+import { folder } from '../fw.ts';
+import { fw } from '../here.ts';
+
+const at = folder();
+
+async function ingested(prompts: string[], options = '') {
+  const columnData = [{ name: 'prompt', data: prompts, type: 'STRING' as const }];
+  writeFileSync(join(at, 'x.parquet'), Buffer.from(parquetWriteBuffer({ columnData })));
+  const { code, stdout } = await fw(`fw ingest ${options} x.parquet`, { cwd: at });
+  const lines = stdout.trimEnd().split('\n');
+  return { code, items: lines.map(line => JSON.parse(line)) };
+}
+
+test('a prompt of nothing but space is empty, whatever the space', async () => {
+  const prompts = ['\n', '\t \r\n', '\f', '\v', ' \u2028', '\n\u00a0', '\\n', '"', '\u0001', '\n"', 'x'];
+  const { items } = await ingested(prompts);
+  expect(items.map(({ failure }) => failure?.code ?? null)).toEqual(
+    prompts.map(prompt => (prompt.trim() === '' ? 'empty-prompt' : null)),
+  );
+});
+
+test('a short row as very many samples: each line is whole', async () => {
+  const { code, items } = await ingested(['hello', 'there'], '--samples 7000');
+  expect([code, items.length, new Set(items.map(({ id }) => id)).size]).toEqual([0, 14_000, 14_000]);
+});
+
+test('differences beyond what a double holds', () => {
+  const least = 2n ** 53n - 1n;
+  const zigzag: number[] = [];
+  for (let left = least * 2n; ; left >>= 7n) {
+    zigzag.push(Number(left & 127n) + (left < 128n ? 0 : 128));
+    if (left < 128n) break;
+  }
+  // blocks of 128 in four parts, two values, the first 0; then 2 more than the least difference
+  const bytes = Uint8Array.from([128, 1, 4, 2, 0, ...zigzag, 2, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
+  const deltas = new Deltas(bytes, 0, bytes.length, true);
+  expect([deltas.next(), deltas.next()]).toEqual([0, least + 2n]);
+});
+
+test('decimals with a point that is out of reach', () => {
+  const leaf = (scale: number): Element => ({
+    ...{ name: 'd', kind: 'INT32', length: 0, repetition: 'OPTIONAL', children: 0 },
+    meaning: { name: 'DECIMAL', digits: 3, isUtc: true, scale, isSigned: true },
+  });
+  const root: Element = {
+    ...{ name: '', kind: undefined, length: 0, repetition: 'REQUIRED', children: 1, meaning: null },
+  };
+  expect(treeOf([root, leaf(76)]).leaves).toHaveLength(1);
+  for (const scale of [400_000_000, -300_000_000])
+    expect(() => treeOf([root, leaf(scale)])).toThrow('decimals');
+});
+
+test('Zstandard that does not say its size', () => {
+  const frame = (window: number, ...blocks: number[]) =>
+    Uint8Array.from([0x28, 0xb5, 0x2f, 0xfd, 0, window, ...blocks]);
+  // blocks of one byte that comes again: 1,000 times, the last; 131,072 times, with more behind
+  const last = [0x43, 0x1f, 0, 65];
+  const large = [2, 0, 16, 65];
+  expect(Buffer.from(unpacked(frame(0x38, ...last), 1_000, 'ZSTD')).toString()).toBe('A'.repeat(1_000));
+  const bomb = frame(0x38, ...Array.from({ length: 1_000 }, () => large).flat(), ...last);
+  expect(() => unpacked(bomb, 1_000, 'ZSTD')).toThrow();
+  expect(() => unpacked(frame(0xf8, ...last), 1_000, 'ZSTD')).toThrow();
+});
