@@ -31,21 +31,21 @@ export const FULL = 256 * 1024;
 const ROOM = 4 * FULL;
 /** a longer field is copied by the system, a shorter one byte by byte */
 const WORTH_A_COPY = 64;
-const QUOTE = 34;
-const SPACE = 32;
-const DELETE = 127;
+export const QUOTE = 34;
+export const SPACE = 32;
+export const DELETE = 127;
 const FIRST_OF_MARK = 0xef;
 
-const PAIRS_END = Buffer.from('"]]');
+export const PAIRS_END = Buffer.from('"]]');
 
 /** What JSON.stringify writes for each byte that it escapes. */
 export const ESCAPES = Array.from({ length: 128 }, (_none, byte) =>
   Buffer.from(JSON.stringify(String.fromCharCode(byte)).slice(1, -1)),
 );
 
-const HEAD_BEGIN = Buffer.from('{"id":"');
+export const HEAD_BEGIN = Buffer.from('{"id":"');
 const ROW_BEGIN = Buffer.from('"row":');
-const PROMPT_BEGIN = Buffer.from('"},"prompt":"');
+export const PROMPT_BEGIN = Buffer.from('"},"prompt":"');
 
 /** A column, and what is written before its text. */
 interface Member {

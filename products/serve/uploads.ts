@@ -5,8 +5,8 @@
  */
 import { rmSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import type { IncomingMessage } from 'node:http';
-import { Busboy, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import { Busboy, type BusboyConfig, type BusboyFileStream, type BusboyHeaders } from '@fastify/busboy';
 import { OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { show } from '../../engine/core/json/show.ts';
 import type { Caller } from './access.ts';
@@ -129,7 +129,10 @@ export async function takeUpload(request: IncomingMessage, path: string, most: M
 
 async function spooled(request: IncomingMessage, path: string, most: Most): Promise<Uploaded> {
   const fields = new Map<string, string>();
-  const form = formOf(request, most.file);
+  const form = openForm(request.headers, {
+    ...{ fileSize: most.file, fields: MOST_FIELDS, parts: MOST_FIELDS + 1 },
+    ...{ fieldNameSize: LONGEST_FIELD, fieldSize: LONGEST_FIELD },
+  });
   let writing: Promise<Omit<Uploaded, 'fields'>> | undefined;
   let sending: BusboyFileStream | undefined;
   let stop = (): void => {};
@@ -181,13 +184,16 @@ async function spooled(request: IncomingMessage, path: string, most: Most): Prom
   }
 }
 
-function formOf(request: IncomingMessage, most: number): InstanceType<typeof Busboy> {
-  const limits = {
-    ...{ fileSize: most, files: 1, fields: MOST_FIELDS, parts: MOST_FIELDS + 1 },
-    ...{ fieldNameSize: LONGEST_FIELD, fieldSize: LONGEST_FIELD, headerPairs: 16, headerSize: 8192 },
-  };
+/** What reads a form with one file, within limits; 400 where the headers name none. */
+export function openForm(
+  headers: IncomingHttpHeaders,
+  limits: BusboyConfig['limits'],
+): InstanceType<typeof Busboy> {
   try {
-    return new Busboy({ headers: request.headers as BusboyHeaders, limits });
+    return new Busboy({
+      headers: headers as BusboyHeaders,
+      limits: { files: 1, headerPairs: 16, headerSize: 8192, ...limits },
+    });
   } catch {
     throw badRequest('Expected a body of content-type multipart/form-data with a boundary.', 'file');
   }

@@ -6,14 +6,22 @@
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import type { Lines } from '../../core/files/ndjson-out.ts';
-import { ESCAPES, endsOf, FULL, type LineShape } from '../row-lines.ts';
+import {
+  DELETE,
+  ESCAPES,
+  endsOf,
+  FULL,
+  HEAD_BEGIN,
+  type LineShape,
+  PAIRS_END,
+  PROMPT_BEGIN,
+  QUOTE,
+  SPACE,
+} from '../row-lines.ts';
 import type { Column, RowReader } from './group.ts';
 
 /** bytes of values of a row; a longer one is left to who makes an object of it */
 const MOST_ROW = 64 * 1024;
-const DELETE = 127;
-const SPACE = 32;
-const QUOTE = 34;
 const BACKSLASH = 92;
 /** of \u0000 */
 const LETTER_U = 117;
@@ -24,11 +32,8 @@ const WORTH_A_COPY = 48;
 /** a longer text is quoted by the system */
 const WORTH_A_CALL = 256;
 
-const HEAD_BEGIN = Buffer.from('{"id":"');
 const INPUT_BEGIN = Buffer.from(',"input":{');
-const PROMPT_BEGIN = Buffer.from('"},"prompt":"');
 const NEXT = Buffer.from('",');
-const PAIRS_END = Buffer.from('"]]');
 /** nothing but this: JSON.stringify writes it as it is */
 const NEEDS_NOTHING = Uint8Array.from({ length: 256 }, (_none, byte) =>
   byte >= SPACE && byte <= DELETE && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
@@ -217,7 +222,7 @@ export class ColumnLines {
     const texts = this.#texts;
     let isPlain = true;
     for (let at = from; at < to; at++) {
-      if (texts[at]! === 92) return null;
+      if (texts[at]! === BACKSLASH) return null;
       if (texts[at]! > DELETE) isPlain = false;
     }
     return texts.toString(isPlain ? 'latin1' : 'utf8', from, to);

@@ -69,7 +69,6 @@ export interface Chunk {
 
 export interface Group {
   rows: number;
-  bytes: number;
   chunks: readonly Chunk[];
 }
 
@@ -169,10 +168,9 @@ function timeInto(made: Meaning, thrift: Thrift): void {
 }
 
 function groupOf(thrift: Thrift): Group {
-  const found = { rows: 0, bytes: 0, chunks: [] as Chunk[] };
+  const found = { rows: 0, chunks: [] as Chunk[] };
   thrift.struct(field => {
     if (field === 1) found.chunks = thrift.list(() => chunkOf(thrift));
-    else if (field === 2) found.bytes = thrift.int();
     else if (field === 3) found.rows = thrift.int();
     else return false;
     return true;

@@ -2,9 +2,9 @@
  * A client's own form (multipart/form-data) as the JSON that requests are here: its fields as texts, and its file as a data:
  * URL in `file_url`. So it is on record, and so it goes out as a form again (engine/asking/endpoints/form-body.ts).
  */
-import { Busboy, type BusboyHeaders } from '@fastify/busboy';
 import { show } from '../../../engine/core/json/show.ts';
 import { badRequest, missing } from '../errors.ts';
+import { openForm } from '../uploads.ts';
 
 const MOST_FIELDS = 32;
 const LONGEST_NAME = 200;
@@ -28,7 +28,13 @@ const TYPES: Readonly<Record<string, string>> = {
 /** `type` is the content type, with its boundary. 400 where it is no form, or none with one file in the part `file`. */
 export async function jsonOfForm(body: Buffer, type: string): Promise<Buffer> {
   const fields = new Map<string, string | boolean | string[]>();
-  const form = formOf(type);
+  const form = openForm(
+    { 'content-type': type },
+    {
+      ...{ fields: MOST_FIELDS, parts: MOST_FIELDS + 1 },
+      ...{ fieldNameSize: LONGEST_NAME, fieldSize: LONGEST_FIELD },
+    },
+  );
   let file: { type: string; pieces: Buffer[] } | undefined;
   await new Promise<void>((resolve, reject) => {
     const refuse = (why: string, param: string | null = null): void => reject(badRequest(why, param));
@@ -68,18 +74,6 @@ function add(fields: Map<string, string | boolean | string[]>, name: string, val
   else if (isList) fields.set(called, [value]);
   else fields.set(called, called === 'stream' && /^(?:true|false)$/.test(value) ? value === 'true' : value);
   return null;
-}
-
-function formOf(type: string): InstanceType<typeof Busboy> {
-  const limits = {
-    ...{ files: 1, fields: MOST_FIELDS, parts: MOST_FIELDS + 1, headerPairs: 16, headerSize: 8192 },
-    ...{ fieldNameSize: LONGEST_NAME, fieldSize: LONGEST_FIELD },
-  };
-  try {
-    return new Busboy({ headers: { 'content-type': type } as BusboyHeaders, limits });
-  } catch {
-    throw badRequest('Expected a body of content-type multipart/form-data with a boundary.', 'file');
-  }
 }
 
 function typeOf(said: string, filename: string | undefined): string {
