@@ -18,6 +18,9 @@ const NO_FLAGS = {
   'max-num-seqs': undefined,
   'max-num-batched-tokens': undefined,
   'gpu-memory-utilization': undefined,
+  'speculative-tokens': undefined,
+  'acceptance-rate': undefined,
+  'draft-ms': undefined,
 };
 
 export interface Comparing {
