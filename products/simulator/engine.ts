@@ -11,7 +11,7 @@
  */
 import type { Preset } from './presets.ts';
 import { type Counts, type Limits, type Outcome, Scheduler, type Step } from './scheduler.ts';
-import { type Handle, Member, type Sequence } from './sequence.ts';
+import { DoesNotFit, type Handle, Member, type Sequence } from './sequence.ts';
 import { computedIn } from './speculation.ts';
 import { decodeMs, decodeStepsBy, type StepTimes, stepMs } from './steptime.ts';
 import { BLOCK } from './tokens.ts';
@@ -91,12 +91,12 @@ export class Engine {
     // the last token is sampled and never computed
     const most = tokensHeld - prompt.tokens + 1;
     if (most < 1) {
-      throw new RangeError(
+      throw new DoesNotFit(
         `expected a prompt of at most ${tokensHeld} tokens, found ${prompt.tokens}: more than the KV cache holds`,
       );
     }
     if (!Number.isInteger(output) || output < 1 || output > most) {
-      throw new RangeError(
+      throw new DoesNotFit(
         `expected 1 to ${most} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
       );
     }
