@@ -66,5 +66,5 @@ export function bottleneckOf(figures: Figures, preset: Preset): Diagnosis {
 }
 
 function stepWords({ step }: Figures): string {
-  return `A step spends about ${percent(step.kv)} of its time on reading the KV cache, ${percent(step.computing)} on computing tokens, ${percent(step.weights)} on reading weights, ${percent(step.cpu)} on CPU.`;
+  return `A step spends about ${percent(step.kv)} of its time on reading the KV cache, ${percent(step.computing)} on computing tokens, ${percent(step.weights)} on reading weights, ${percent(step.cpu)} on CPU${step.drafting > 0 ? `, ${percent(step.drafting)} on drafting` : ''}.`;
 }

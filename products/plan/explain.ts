@@ -26,6 +26,8 @@ export function explained({ preset, terms, model }: Told): string {
   ];
   if (terms.length > 0) {
     const rows = terms.map(({ name, value, unit, formula }) => [name, value.toPrecision(3), unit, formula]);
+    const { drafting } = preset.step;
+    if (drafting) rows.push(['drafting', drafting.toPrecision(3), 'ms a step', '--draft-ms']);
     lines.push(...aligned([['term', 'value', 'unit', 'from'], ...rows], [1]), '');
     const constants = Object.values(CONSTANTS).map(
       ({ what, value, source }) => `${value}  ${what}\n    ${source}`,

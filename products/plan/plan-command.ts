@@ -128,6 +128,11 @@ export default command({
   async run({ calibrate, explain, compare, against: file, model, out, json, ...options }, [path, ...inputs]) {
     if (file !== undefined) {
       if (path !== undefined) throw usageError(`expected --against or a pipeline, found both ("${path}")`);
+      const flag = serverFlagIn(options);
+      if (flag !== undefined)
+        throw usageError(
+          `expected --against alone, found --${flag} with it; each run has the flags of its own server in ${file}`,
+        );
       await writePage(againstPage(file, options, calibrate, json === true));
       return EXIT.ok;
     }
@@ -148,7 +153,7 @@ export default command({
         throw usageError(
           `expected --calibrate or a pipeline, found both ("${path}"); calibrate first, then plan with the preset that it writes`,
         );
-      const flag = Object.keys(SERVER_OPTIONS).find(name => options[name as keyof typeof SERVER_OPTIONS]);
+      const flag = serverFlagIn(options);
       if (flag !== undefined)
         throw usageError(
           `expected --calibrate alone, found --${flag} with it; the server has its own flags, and the new preset takes these from --preset`,
@@ -207,6 +212,9 @@ const INSTEAD: Partial<Record<(typeof NOT_COMPARED)[number], string>> = {
 };
 
 /** Exit 64 where an option would do nothing. */
+const serverFlagIn = (options: Given): string | undefined =>
+  (Object.keys(SERVER_OPTIONS) as (keyof typeof SERVER_OPTIONS)[]).find(name => options[name] !== undefined);
+
 function refuseIdle(options: Given, compares: boolean, path: string | undefined): void {
   const comparing = (['price', 'within', 'html'] as const).find(name => options[name] !== undefined);
   if (!compares && comparing !== undefined)

@@ -4,7 +4,7 @@ import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import type { Account } from '../../engine/core/item/account.ts';
 import type { EngineState } from '../simulator/engine.ts';
 import type { Preset } from '../simulator/presets.ts';
-import { computedIn, madeIn } from '../simulator/speculation.ts';
+import { computedIn } from '../simulator/speculation.ts';
 import { expertsMs } from '../simulator/steptime.ts';
 import { meanBetween, type Series } from './series.ts';
 
@@ -25,7 +25,7 @@ export interface Figures {
   /** share of the makespan in which the engines computed */
   busy: number;
   /** shares of that time, about: a step overlaps reading weights with computing */
-  step: { cpu: number; weights: number; computing: number; kv: number };
+  step: { cpu: number; weights: number; computing: number; kv: number; drafting: number };
   /** items that may be in flight at once */
   inFlight: number;
   /** calls that an endpoint may have at a time, at the end of the run; whether the pool file says so */
@@ -109,27 +109,27 @@ function steadyPart(
 }
 
 /**
- * T = t0 + t_seq·B + √(W² + (c·n)²) + κ·KV, summed over all steps: the first and the last part are known exactly, and the
+ * T = t0 + d + t_seq·B + √(W² + (c·n)²) + κ·KV, summed over all steps: the first and the last part are known exactly, and the
  * root is told apart by W·steps and c·tokens.
  */
 function sharesOf({ preset }: Ran, sum: (of: (state: EngineState) => number) => number): Figures['step'] {
-  const { t0, perSequence, weights, perToken, perKvToken } = preset.step;
+  const { t0, drafting: draftMs = 0, perSequence, weights, perToken, perKvToken } = preset.step;
   const all = sum(({ busyMs }) => busyMs);
-  const [steps, made] = [sum(state => state.steps), sum(({ outputTokens }) => outputTokens)];
-  const { speculation } = preset.limits;
-  const decodes = sum(state => state.decodes);
-  const inSteps = made - (madeIn(speculation) - 1) * decodes;
-  const computed = made + (computedIn(speculation) - madeIn(speculation)) * decodes;
-  const cpu = t0 * steps + perSequence * inSteps;
+  const [steps, decodes] = [sum(state => state.steps), sum(state => state.decodes)];
+  const prefills = sum(state => state.prefills);
+  const computed = prefills + computedIn(preset.limits.speculation) * decodes;
+  const cpu = t0 * steps + perSequence * (prefills + decodes);
+  const drafting = draftMs * steps;
   const kv = perKvToken * sum(({ kvRead }) => kvRead);
   const experts = expertsMs(preset.step, steps === 0 ? 0 : computed / steps);
   const [w, c] = [
     (weights + experts) * steps,
     perToken * (computed + sum(state => state.promptTokens - state.prefixHits)),
   ];
-  const root = Math.max(0, all - cpu - kv);
+  const root = Math.max(0, all - cpu - kv - drafting);
   return {
     cpu: cpu / all,
+    drafting: drafting / all,
     kv: kv / all,
     weights: (root * w) / (w + c) / all,
     computing: (root * c) / (w + c) / all,

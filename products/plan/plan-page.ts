@@ -7,7 +7,7 @@ import type { Diagnosis } from '../../engine/running/watch/diagnosis.ts';
 import type { Preset } from '../simulator/presets.ts';
 import type { Figures } from './plan-figures.ts';
 import type { Series } from './series.ts';
-import { limitsWords } from './server-words.ts';
+import { limitsWords, serverJson } from './server-words.ts';
 
 export interface Plan {
   label: string;
@@ -182,11 +182,7 @@ export function jsonOf(plan: Plan): object {
     preset: preset.name,
     model: preset.file.model,
     gpu: preset.file.gpu,
-    server: {
-      max_num_seqs: preset.limits.maxNumSeqs,
-      max_num_batched_tokens: preset.limits.maxNumBatchedTokens,
-      kv_tokens: preset.limits.kvTokens,
-    },
+    server: serverJson(preset),
     error: { mid_load: preset.error.midLoad, near_saturation: preset.error.nearSaturation },
     seed,
     items,

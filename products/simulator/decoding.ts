@@ -14,6 +14,7 @@ import { BLOCK } from './tokens.ts';
 
 export class Decoding {
   readonly #agenda = new Agenda<Member>();
+  /** units that a sequence makes in a step, and units of a token */
   readonly #rate: number;
   readonly #whole: number;
   /** units of a block, and steps after which each sequence has needed `rate` blocks */
@@ -25,7 +26,7 @@ export class Decoding {
   #offsets = 0;
 
   constructor(speculation?: Speculation) {
-    this.#rate = speculation ? speculation.made : 1;
+    this.#rate = speculation ? speculation.parts : 1;
     this.#whole = speculation ? PARTS : 1;
     this.#block = BLOCK * this.#whole;
     this.#offsetsAt = new Int32Array(this.#block);

@@ -58,7 +58,7 @@ export class Engine {
   /** told each stretch that is over: how many sequences decoded in each of its steps, and how long they took, in ms */
   onSteps: ((decoding: number, steps: number, ms: number) => void) | undefined;
 
-  /** @throws RangeError where the limits are none that vLLM would start with */
+  /** @throws RangeError where a step could not hold all sequences that decode, with their drafts */
   constructor(preset: Preset, limits: Partial<Limits> = {}) {
     const within = { ...preset.limits, ...limits };
     const least = within.maxNumSeqs * computedIn(within.speculation);
@@ -86,7 +86,9 @@ export class Engine {
    * @throws RangeError where it would never fit into the KV cache
    */
   add(sequence: Sequence, now: number): Handle {
-    const { prompt, output } = sequence;
+    const { output } = sequence;
+    // an empty text too begins with a token, which a model is shown
+    const prompt = { ...sequence.prompt, tokens: Math.max(1, sequence.prompt.tokens) };
     const tokensHeld = this.#scheduler.blocks.total * BLOCK;
     // the last token is sampled and never computed
     const most = tokensHeld - prompt.tokens + 1;
@@ -100,7 +102,7 @@ export class Engine {
         `expected 1 to ${most} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
       );
     }
-    const member = new Member(sequence, this.#added++, now);
+    const member = new Member({ ...sequence, prompt }, this.#added++, now);
     if (this.#requestMs > 0) this.#coming.push(member);
     else this.#admit(member, now);
     return member;

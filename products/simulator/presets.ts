@@ -23,6 +23,7 @@ import qwen3bH100 from './presets/qwen2.5-3b-h100.json' with { type: 'json' };
 import qwen3bAda from './presets/qwen2.5-3b-rtx6000ada.json' with { type: 'json' };
 import qwen7bA6000 from './presets/qwen2.5-7b-a6000.json' with { type: 'json' };
 import type { Limits } from './scheduler.ts';
+import { DoesNotFit } from './sequence.ts';
 import { computedIn, MOST_DRAFTED, speculating } from './speculation.ts';
 import type { StepTimes } from './steptime.ts';
 
@@ -169,12 +170,11 @@ export function withFlags(preset: Preset, flags: ServerFlags): Preset {
   const { file, limits } = preset;
   const { maxNumSeqs = limits.maxNumSeqs, maxNumBatchedTokens = limits.maxNumBatchedTokens } = flags;
   const { speculative } = flags;
-  const speculation = speculative
-    ? speculating(speculative.tokens, speculative.acceptance)
-    : limits.speculation;
-  if (speculation && maxNumBatchedTokens < maxNumSeqs * computedIn(speculation)) {
-    throw new RangeError(
-      `expected --max-num-batched-tokens of at least --max-num-seqs × (1 + --speculative-tokens), ${maxNumSeqs * computedIn(speculation)}, found ${maxNumBatchedTokens}: here all sequences that run are in each step`,
+  const speculation = speculative && speculating(speculative.tokens, speculative.acceptance);
+  const least = maxNumSeqs * computedIn(speculation);
+  if (speculation && maxNumBatchedTokens < least) {
+    throw new DoesNotFit(
+      `expected --max-num-batched-tokens of at least --max-num-seqs × (1 + --speculative-tokens), ${least}, found ${maxNumBatchedTokens}: here all sequences that run are in each step; fewer sequences or drafted tokens do`,
     );
   }
   if (maxNumBatchedTokens < maxNumSeqs) {
@@ -185,7 +185,7 @@ export function withFlags(preset: Preset, flags: ServerFlags): Preset {
   const { step } = preset;
   return {
     ...preset,
-    step: speculative ? { ...step, t0: step.t0 + speculative.draftMs } : step,
+    step: speculative ? { ...step, drafting: speculative.draftMs } : step,
     limits: { maxNumSeqs, maxNumBatchedTokens, kvTokens: kvTokensAt(flags, file), speculation },
   };
 }
@@ -267,7 +267,7 @@ export const SERVER_OPTIONS = {
   },
 } as const satisfies OptionSchemas;
 
-/** The server of the preset with these flags. Exit 64 where it would not start. */
+/** The server of the preset with these flags. Exit 64 where it would not start; its cause is a DoesNotFit where drafts do not fit. */
 export function withServerOptions(preset: Preset, options: OptionsOf<typeof SERVER_OPTIONS>): Preset {
   const speculative = speculativeOf(options);
   try {
@@ -278,7 +278,7 @@ export function withServerOptions(preset: Preset, options: OptionsOf<typeof SERV
       speculative,
     });
   } catch (error) {
-    throw error instanceof RangeError ? usageError(error.message) : error;
+    throw error instanceof RangeError ? Object.assign(usageError(error.message), { cause: error }) : error;
   }
 }
 

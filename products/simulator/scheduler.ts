@@ -54,8 +54,9 @@ export interface Counts {
   prefixHits: number;
   promptTokens: number;
   outputTokens: number;
-  /** how often a sequence decoded in a step */
+  /** how often a sequence decoded in a step, and how often a prompt came to its end */
   decodes: number;
+  prefills: number;
 }
 
 const blocksOf = (tokens: number) => Math.ceil(tokens / BLOCK);
@@ -73,6 +74,7 @@ export class Scheduler {
     promptTokens: 0,
     outputTokens: 0,
     decodes: 0,
+    prefills: 0,
   };
   readonly #limits: Limits;
   /** tokens that a step computes of one that decodes */
@@ -168,6 +170,7 @@ export class Scheduler {
     ended.length = 0;
     counts.outputTokens += decoding.madeInStep * steps + this.#prefilled.length;
     counts.decodes += decoding.count * steps;
+    counts.prefills += this.#prefilled.length;
     this.blocks.take(decoding.blocks(counts.steps + 2, steps - 1));
     counts.steps += steps;
     for (let member = decoding.dueAt(counts.steps); member; member = decoding.dueAt(counts.steps)) {

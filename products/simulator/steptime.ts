@@ -1,9 +1,9 @@
 /**
  * How long a step of the engine takes: every running sequence moves on in one pass over the weights.
  *
- *   T = t0 + t_seq·B + √((W + E(n))² + (c·n)²) + κ·KV + α·Σ(q·ctx) + R(n)        milliseconds
+ *   T = t0 + d + t_seq·B + √((W + E(n))² + (c·n)²) + κ·KV + α·Σ(q·ctx) + R(n)        milliseconds
  *
- * B sequences, n tokens (one for each that decodes and its drafts, and the chunks of prompts), KV tokens of context over all of them,
+ * d ms of drafting, B sequences, n tokens (one for each that decodes and its drafts, and the chunks of prompts), KV tokens of context over all of them,
  * q tokens of a chunk that ends at context ctx. The root is a roofline with a rounded knee: reading the weights and
  * computing overlap, so that the slower of the two decides. It was fitted on the measured per-operation tables of
  * vidur (data/profiling/compute); docs/simulator.md has sources, fits and errors. E(n) is reading those experts that n
@@ -14,6 +14,8 @@
 export interface StepTimes {
   /** CPU of each step: scheduling, sampling, detokenizing */
   t0: number;
+  /** what drafting tokens adds to each step; 0 unless given */
+  drafting?: number;
   /** CPU of each sequence in a step */
   perSequence: number;
   /** W: reading all weights once, the LM head included */
@@ -49,6 +51,7 @@ export function stepMs(
   const weights = times.weights + expertsMs(times, tokens);
   return (
     times.t0 +
+    (times.drafting ?? 0) +
     times.perSequence * sequences +
     Math.sqrt(weights * weights + compute * compute) +
     times.perKvToken * kv +
@@ -83,9 +86,10 @@ export function reduceMs({ reduce }: StepTimes, tokens: number): number {
 
 /** The same step on a machine that takes `factor` times as long for everything. */
 export function scaledTimes(times: StepTimes, factor: number): StepTimes {
-  const { experts, reduce, window } = times;
+  const { experts, reduce, window, drafting } = times;
   return {
     t0: times.t0 * factor,
+    ...(drafting !== undefined && { drafting: drafting * factor }),
     perSequence: times.perSequence * factor,
     weights: times.weights * factor,
     perToken: times.perToken * factor,

@@ -41,7 +41,7 @@ export interface Listener {
 }
 
 /** What a server can say of itself at this moment; counts are since its start. */
-export type Live = Omit<EngineState, 'steps' | 'busyMs' | 'kvRead'>;
+export type Live = Omit<EngineState, 'steps' | 'busyMs' | 'kvRead' | 'prefills'>;
 
 export interface Backend {
   /** May call the listener before it returns. The returned function calls the work off: its client has gone. */

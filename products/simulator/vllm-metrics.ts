@@ -102,8 +102,9 @@ export class Metrics {
     this.#note('request_generation_tokens', completion);
     if (completion < 2) return;
     this.#note('request_time_per_output_token_seconds', decode / (completion - 1));
-    // the mean of the request for each of its gaps: the sum is true, the spread within a request is not shown
-    this.#note('inter_token_latency_seconds', decode / (completion - 1), completion - 1);
+    // the mean of the request for each of its gaps, one a step: the sum is true, the spread within a request is not shown
+    const gaps = Math.ceil((completion - 1) / madeIn(this.#served.speculation));
+    this.#note('inter_token_latency_seconds', decode / gaps, gaps);
   }
 
   /** One that was not. */

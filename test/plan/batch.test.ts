@@ -103,6 +103,17 @@ test('scores, ranks, classes and pooled vectors are read as a server reads them,
   }
 });
 
+test('with drafts each share of a step is one, for answers that end in the middle of a step too', async () => {
+  const file = fileOf(times(300, chat({ max_tokens: 2 })));
+  const drafts = '--max-num-seqs 64 --speculative-tokens 15 --acceptance-rate 1 --draft-ms 5';
+  const { bottleneck } = (await plan(file, drafts)) as Planned & { bottleneck: { text: string } };
+  const shares = [...bottleneck.text.slice(bottleneck.text.indexOf('A step spends')).matchAll(/(-?\d+) %/g)];
+  const sum = shares.reduce((so, [, share]) => so + Number(share), 0);
+  expect(shares).toHaveLength(5);
+  for (const [, share] of shares) expect(Number(share)).toBeGreaterThanOrEqual(0);
+  expect(Math.abs(sum - 100)).toBeLessThanOrEqual(3);
+});
+
 test('--output-tokens is the mean, and no answer is longer than its line allows', async () => {
   const file = fileOf([...times(300, chat({})), ...times(10, chat({ max_tokens: 4 }))]);
   const { table } = await plan(file, '--output-tokens 80');

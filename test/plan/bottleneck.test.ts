@@ -19,7 +19,7 @@ const STEADY: Figures = {
   preemptions: 0,
   gpuHours: 1,
   busy: 1,
-  step: { cpu: 0.03, weights: 0.1, computing: 0.4, kv: 0.47 },
+  step: { cpu: 0.03, weights: 0.1, computing: 0.4, kv: 0.47, drafting: 0 },
   inFlight: 512,
   limit: 280,
   pinned: false,
@@ -35,9 +35,13 @@ const cases: [Limit, string, Partial<Figures>][] = [
   [
     'computing',
     '50 % of them are in no cache',
-    { step: { cpu: 0.03, weights: 0.1, computing: 0.6, kv: 0.27 } },
+    { step: { cpu: 0.03, weights: 0.1, computing: 0.6, kv: 0.27, drafting: 0 } },
   ],
-  ['batch', 'would bring up to 60 % more', { step: { cpu: 0.1, weights: 0.6, computing: 0.1, kv: 0.2 } }],
+  [
+    'batch',
+    'would bring up to 60 % more',
+    { step: { cpu: 0.1, weights: 0.6, computing: 0.1, kv: 0.2, drafting: 0 } },
+  ],
   [
     'few-items',
     'all 100 were in flight',

@@ -19,7 +19,7 @@ const small = (limits: Partial<Preset['limits']>): Preset => ({
 const request: fc.Arbitrary<Request> = fc
   .record({
     at: fc.oneof(fc.constant(0), fc.double({ min: 0, max: 1_000, noNaN: true })),
-    tokens: fc.integer({ min: 1, max: 200 }),
+    tokens: fc.integer({ min: 0, max: 200 }),
     output: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 120 })),
     family: fc.integer({ min: 0, max: 2 }),
     shared: fc.integer({ min: 0, max: 12 }),

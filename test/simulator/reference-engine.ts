@@ -58,7 +58,9 @@ interface Running {
   decodes: boolean;
 }
 
-export function referenceRun(requests: readonly Request[], preset: Preset): { told: Told[]; totals: Totals } {
+/** An empty prompt is one token, the one that it begins with. */
+export function referenceRun(given: readonly Request[], preset: Preset): { told: Told[]; totals: Totals } {
+  const requests = given.map(one => ({ ...one, tokens: Math.max(1, one.tokens) }));
   const { maxNumSeqs, maxNumBatchedTokens, kvTokens, byPriority = false, speculation } = preset.limits;
   const [width, rate] = [computedIn(speculation), madeIn(speculation)];
   /** In the order of their arrival, which is that of members, or of (priority, arrival). */

@@ -5,7 +5,13 @@
 
 import { hide, type Key, oneLine } from '../../../engine/asking/endpoints/endpoint-words.ts';
 import type { Clock, Timing } from '../../../engine/asking/endpoints/pool-clock.ts';
-import { labelsOf, metricsPath, type Page, pageOf } from '../../../engine/asking/endpoints/server-load.ts';
+import {
+  labelsOf,
+  metricsPath,
+  type Page,
+  pageOf,
+  sumOf,
+} from '../../../engine/asking/endpoints/server-load.ts';
 import type { OpenWire } from '../../../engine/asking/endpoints/wire.ts';
 import { createEndpoint, type Endpoint } from '../../../engine/asking/pool/pool-state.ts';
 import { askingOf, probe } from '../../../engine/asking/pool/probe.ts';
@@ -37,8 +43,10 @@ const MOST_MS = 115_000;
 /** Of the time that is left, how much the prompts of the last load may take to be computed. */
 const PREFILL_MS = 15_000;
 const CONTEXT_UNKNOWN = 8_192;
+/** vLLM has it where it is told to speculate, and only there */
+const DRAFTS = 'vllm:spec_decode_num_draft_tokens_total';
 
-/** Exit 69 where the server does not answer, 64 where it serves another model, or several. */
+/** Exit 69 where the server does not answer, 64 where it serves another model, or several, or checks drafts. */
 export async function calibrate(settings: Calibrating): Promise<Calibration> {
   const { url, key, clock, say } = settings;
   const endpoint = createEndpoint({ url, limit: 1, pinned: true }, 0, key, settings);
@@ -47,6 +55,10 @@ export async function calibrate(settings: Calibrating): Promise<Calibration> {
     const { model, maxModelLength = CONTEXT_UNKNOWN } = await modelAt(endpoint, settings);
     const heard = await asking.get(metricsPath(endpoint.prefix));
     const page = heard instanceof Error || heard.status !== 200 ? undefined : pageOf(heard.body);
+    if (page !== undefined && sumOf(page, [DRAFTS]) !== undefined)
+      throw usageError(
+        `${url}: expected a server that decodes token by token, found one that checks drafts (${DRAFTS} in its /metrics): what a step takes cannot be told from several tokens; start it without --speculative-config, and plan with --speculative-tokens`,
+      );
     const base = withLimits(settings.base, page);
     const { maxNumSeqs, kvTokens } = base.limits;
     say(

@@ -6,7 +6,7 @@ import { usageError } from '../../../engine/core/item/failure.ts';
 import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { type Goal, goalOf } from '../../kit/goal.ts';
 import { type PresetGiven, presetGiven } from '../../simulator/preset-options.ts';
-import { type Preset, type SERVER_OPTIONS, withServerOptions } from '../../simulator/presets.ts';
+import { type Preset, SERVER_OPTIONS, withServerOptions } from '../../simulator/presets.ts';
 import { DoesNotFit } from '../../simulator/sequence.ts';
 import { bulkJob, type Found, GOOD } from './bulk-job.ts';
 import { cardsOf, pricesOf, rateOf, splitsOf } from './compare-given.ts';
@@ -14,14 +14,9 @@ import { expectContext, type Lengths, type LoadGiven, lengthsOf, runOne } from '
 import type { LoadFigures } from './virtual-load.ts';
 
 type ServerGiven = Partial<OptionsOf<typeof SERVER_OPTIONS>>;
-const NO_FLAGS = {
-  'max-num-seqs': undefined,
-  'max-num-batched-tokens': undefined,
-  'gpu-memory-utilization': undefined,
-  'speculative-tokens': undefined,
-  'acceptance-rate': undefined,
-  'draft-ms': undefined,
-};
+const NO_FLAGS = Object.fromEntries(Object.keys(SERVER_OPTIONS).map(name => [name, undefined])) as OptionsOf<
+  typeof SERVER_OPTIONS
+>;
 
 export interface Comparing {
   /** `8xh100-80g,a100-80g`: cards, and how many there are; a card alone may be there in any number */

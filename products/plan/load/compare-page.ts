@@ -3,6 +3,7 @@ import { number } from '../../../engine/core/item/wording.ts';
 import { type Curve, curveChart } from '../../kit/chart.ts';
 import { decimal, figure, html, joined, short, table } from '../../kit/html.ts';
 import { page } from '../../kit/page.ts';
+import { draftsWords } from '../server-words.ts';
 import type { Choice, Compared, Comparing } from './compare-cards.ts';
 import { lasting } from './compare-words.ts';
 import { lengthsOf } from './load-plan.ts';
@@ -68,9 +69,10 @@ export function comparePage({ choices, not }: Compared, { items, given }: Compar
     'GPU hours',
     'cost',
   ];
+  const drafts = choices[0] === undefined ? '' : draftsWords(choices[0].preset);
   return page({
     title: `Cards for ${model}`,
-    header: html`<h1>Cards for ${model}</h1><p>${task} of ${number(input)} tokens in and ${number(output)} out. Foretold in virtual time; nothing was measured.</p>`,
+    header: html`<h1>Cards for ${model}</h1><p>${task} of ${number(input)} tokens in and ${number(output)} out. Foretold in virtual time; nothing was measured${drafts && `; ${drafts}`}.</p>`,
     main: html`${[
       choices.length === 0
         ? html`<p>No card of these can do it.</p>`

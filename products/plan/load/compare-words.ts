@@ -1,6 +1,7 @@
 /** fw plan --compare as a table, and as JSON. */
 import { aligned, number, percent, timeWords } from '../../../engine/core/item/wording.ts';
 import { durationOf } from '../../../engine/flow/options.ts';
+import { draftsWords, serverJson } from '../server-words.ts';
 import type { Choice, Compared, Comparing } from './compare-cards.ts';
 import { lengthsOf } from './load-plan.ts';
 
@@ -54,9 +55,12 @@ export function renderCompared({ choices, not }: Compared, { items, given, withi
   const why = not.map(one => `${one.card} with --tp ${one.tp}: ${one.why}`);
   const late = within === undefined ? [] : choices.flatMap(choice => lateWords(choice, within));
   const asked = `${task} of ${number(input)} tokens in and ${number(output)} out, ${given['model-config']}; nothing was measured`;
+  const [first] = choices;
+  const drafts = first === undefined ? '' : draftsWords(first.preset);
   if (choices.length === 0) return `${[asked, '', 'none of these cards can do it:', ...why].join('\n')}\n`;
   return `${[
     asked,
+    ...(drafts ? [drafts] : []),
     '',
     ...aligned([head, ...rows], [2, 3, 4, 5, 6, 7, 8, 9, 12, 13]),
     '',
@@ -79,7 +83,14 @@ export function comparedJson({ choices, not }: Compared) {
     choices: choices.map(
       ({ card, tp, servers, rate, concurrency, time, gpuHours, cost, isBest, preset, figures }) => ({
         ...{ card, tp, cards: servers * tp, servers, requests_per_second: rate, concurrency },
-        ...{ time_s: time, gpu_hours: gpuHours, cost, best: isBest, error: preset.error },
+        ...{
+          time_s: time,
+          gpu_hours: gpuHours,
+          cost,
+          best: isBest,
+          error: preset.error,
+          server: serverJson(preset),
+        },
         ...{ ttft_ms: figures.ttft, tpot_ms: figures.tpot, e2el_ms: figures.e2el },
       }),
     ),

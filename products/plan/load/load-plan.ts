@@ -10,7 +10,7 @@ import { type Goal, goalOf } from '../../kit/goal.ts';
 import type { Preset } from '../../simulator/presets.ts';
 import { computedIn, madeIn } from '../../simulator/speculation.ts';
 import { stepMs } from '../../simulator/steptime.ts';
-import { limitsWords } from '../server-words.ts';
+import { limitsWords, serverJson } from '../server-words.ts';
 import { promptLike } from './prompts.ts';
 import { type Asking, type LoadFigures, runLoad } from './virtual-load.ts';
 
@@ -327,6 +327,7 @@ export function loadsJson({ preset, servers, lengths, rows }: LoadPlan) {
     plan: {
       preset: preset.name,
       error: preset.error,
+      server: serverJson(preset),
       servers,
       lengths,
       cached: figures.cached,
