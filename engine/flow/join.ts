@@ -30,6 +30,9 @@ export interface Placed {
   tools: Tools;
 }
 
+/** Characters that a text of V8 can have: no longer line can be read. */
+const LONGEST_TEXT = 2 ** 29 - 24;
+
 /** Options that every stage has. */
 export const COMMON = grouped('Common', {
   failures: {
@@ -40,6 +43,7 @@ export const COMMON = grouped('Common', {
   'max-line': {
     type: 'integer',
     minimum: 1,
+    maximum: LONGEST_TEXT,
     default: 8 * 1024 * 1024,
     description:
       'Maximum line length in bytes. A longer line becomes a failed item with its first KiB and its hash.',

@@ -20,7 +20,7 @@ def items(path: Path, to: str = "dicts") -> Any:
     """The items of a file, as `map(items=…)` and `fw chain` write it.
 
     "dicts": a list of them, each as it is written. "pandas", "pyarrow" and "polars": the table of `fw export`, a row for
-    each item (docs/tables.md); these need pyarrow or polars, which read Parquet.
+    each item (docs/tables.md). pandas needs no pyarrow for it, but reads a large table sooner with it.
     """
     if to == "dicts":
         with open(path, "rb") as lines:
@@ -72,7 +72,9 @@ def _table(path: str, to: str) -> Any:
         try:
             import pyarrow.parquet  # type: ignore[import-not-found]
         except ImportError as error:
-            raise ImportError(f"to={to!r}: expected pyarrow, which reads Parquet, found none; pip install pyarrow") from error
+            if to == "pandas":
+                return _by_hand(made)
+            raise ImportError(f"to={to!r}: expected pyarrow, found none; pip install pyarrow") from error
         table = pyarrow.parquet.read_table(made)
         if to == "pyarrow":
             return table
@@ -82,6 +84,19 @@ def _table(path: str, to: str) -> Any:
         # beside a missing one, whole numbers would be floats, which end at 2**53
         kinds = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.bool_(): pandas.BooleanDtype()}
         return table.to_pandas(types_mapper=kinds.get)
+
+
+def _by_hand(path: str) -> Any:
+    """A DataFrame without pyarrow, of the same types."""
+    import pandas
+
+    from ._parquet import columns_of
+
+    # a column of texts without one is no column of objects in pandas 3
+    text = "str" if int(pandas.__version__.split(".", 1)[0]) >= 3 else object
+    kinds = {"boolean": "boolean", "integer": "Int64", "number": "float64", "text": text}
+    columns = columns_of(File(path).read_bytes())
+    return pandas.DataFrame({name: pandas.Series(values, dtype=kinds[kind]) for name, kind, values in columns})
 
 
 class Simulated(str):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
+import sys
+
 import pytest
 
 import fairwatch as fw
@@ -78,8 +82,60 @@ def test_items_and_ledgers_as_tables(server, reviews):
     asked(reviews, server, items="items.ndjson")
     assert fw.items("items.ndjson", to="pyarrow").num_rows == 3
     assert fw.ledger(to="pyarrow").num_rows == 3
-    pytest.importorskip("pandas")
-    assert sorted(fw.items("items.ndjson", to="pandas")["row"]) == [1, 2, 3]
+
+
+@pytest.fixture
+def without_pyarrow(monkeypatch):
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def test_pandas_alone_is_enough(server, reviews, without_pyarrow):
+    pd = pytest.importorskip("pandas")
+    asked(reviews, server, items="items.ndjson")
+    items = fw.items("items.ndjson", to="pandas")
+    assert sorted(items["row"]) == [1, 2, 3]
+    assert sorted(items["input.text"]) == sorted(row["text"] for row in reviews)
+    assert len(fw.ledger(to="pandas")) == 3
+    assert isinstance(items, pd.DataFrame)
+    with pytest.raises(ImportError, match="pip install pyarrow"):
+        fw.items("items.ndjson", to="pyarrow")
+
+
+def many_values(name):
+    """Lines with each type of column, and gaps: two groups of rows of the table, and pages of them."""
+    draw = random.Random(7)
+    rows = []
+    for n in range(30_000):
+        row = {"id": f"r{n}", "whole": draw.choice([n, -n, 2**53 - 1 - n]), "constant": 1, "few": draw.choice(["", "ä", "\n,\"", None])}
+        row.update(real=draw.choice([n / 7, 1e300, -0.5]), flag=draw.random() < 0.5, run=n > 20_000, long=f"{n} " + "x" * draw.randrange(600))
+        row.update(list=[n, None], never=None if n else "once", exact=9007199254740991 if n % 5 else None)
+        rows.append({key: value for key, value in row.items() if key == "id" or draw.random() < 0.9})
+    with open(name, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    return rows
+
+
+def test_pandas_alone_reads_every_value(without_pyarrow):
+    pd = pytest.importorskip("pandas")
+    rows = many_values("many.ndjson")
+    frame = fw.items("many.ndjson", to="pandas")
+    for name in ("id", "whole", "constant", "few", "real", "flag", "run", "long", "never", "exact"):
+        values = [None if pd.isna(value) else value for value in frame[name]]
+        assert values == [row.get(name) for row in rows], name
+    assert [None if pd.isna(text) else json.loads(text) for text in frame["list"]] == [row.get("list") for row in rows]
+    assert [str(frame[name].dtype) for name in ("whole", "flag", "real")] == ["Int64", "boolean", "float64"]
+
+
+def test_pandas_with_and_without_pyarrow_is_the_same(monkeypatch):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    many_values("many.ndjson")
+    one = fw.items("many.ndjson", to="pandas")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    # the one has its texts in pyarrow
+    pd.testing.assert_frame_equal(one, fw.items("many.ndjson", to="pandas"), check_dtype=False)
 
 
 def test_a_table_that_needs_what_is_not_there_says_it(server, reviews):

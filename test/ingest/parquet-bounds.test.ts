@@ -167,3 +167,10 @@ slow('a row of CSV whose line would be longer than any text, as --max-line is: i
     message: expect.stringContaining('512 MiB'),
   });
 });
+
+test('no line may be longer than a text can be', async () => {
+  writeFileSync(join(at, 'x.csv'), 'id,prompt\na,hello\n');
+  const { code, stderr } = await fw('fw ingest --max-line 536870889 x.csv', { cwd: at });
+  expect([code, stderr]).toEqual([64, expect.stringContaining('from 1 to 536870888')]);
+  expect((await fw('fw ingest --max-line 536870888 x.csv', { cwd: at })).code).toBe(0);
+});

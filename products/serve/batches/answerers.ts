@@ -6,6 +6,7 @@ import type { EndpointPool } from '../../../engine/asking/pool/part.ts';
 import { isSettled } from '../../../engine/asking/pool/pool-stats.ts';
 import { version } from '../../../engine/core/config/package.ts';
 import { type Answer, type Call, CallFailure } from '../../../engine/core/item/call.ts';
+import { COMMON } from '../../../engine/flow/join.ts';
 import type { PoolAsked } from '../../../engine/running/run.ts';
 import { type OptionsOfStage, placed } from '../../../engine/running/stage-options.ts';
 import request from '../../../stages/request.ts';
@@ -65,7 +66,8 @@ const NAMED = 16;
 const MOST_NAMED = 3;
 
 /** Bytes of a line with its answer; `maxLine` without. */
-const withAnswer = (maxLine: number): number => maxLine + MOST_ANSWER + ROOM;
+const withAnswer = (maxLine: number): number =>
+  Math.min(COMMON['max-line'].maximum, maxLine + MOST_ANSWER + ROOM);
 const ledgerIn = (folder: string): string => join(folder, 'ledger');
 const named = (models: readonly string[]): string => models.slice(0, MOST_NAMED).join(', ');
 
