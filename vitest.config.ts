@@ -42,6 +42,8 @@ const common = {
   // far beyond what any of them takes: beside other work it may be ten times that
   testTimeout: 600_000,
   hookTimeout: 600_000,
+  // vitest's own is one second, which a busy machine takes; what is waited for has no time of its own anywhere in test/
+  expect: { poll: { timeout: 300_000 } },
 };
 
 export default defineConfig({

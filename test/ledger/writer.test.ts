@@ -199,7 +199,7 @@ test('a sync that fails behind breaks the ledger, as does the last one', async (
   const behind = writing(0);
   disk.failing = 'fdatasync';
   await behind.append('{"b":2');
-  await vi.waitUntil(() => behind.broken.length > 0);
+  await expect.poll(() => behind.broken.length).toBeGreaterThan(0);
   expect((await behind.append('{"c":3')).error).toBe(behind.broken[0]);
   await behind.writer.close();
   expect(behind.broken).toHaveLength(1);
@@ -215,7 +215,7 @@ test('a sync that is under way when the ledger is closed is waited for, and so i
   disk.holdsSyncs = true;
   const { broken, append, writer } = writing(0);
   await append('{"b":2');
-  await vi.waitUntil(() => disk.synced.length > 0);
+  await expect.poll(() => disk.synced.length).toBeGreaterThan(0);
   const closing = writer.close();
   disk.failing = 'fdatasync';
   disk.synced.shift()?.();

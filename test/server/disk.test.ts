@@ -37,27 +37,24 @@ test('a disk that takes no more while calls are out: 507 in plain words; a strea
   for (const stream of [false, true, false, true]) {
     // the disk is tried again once a second, and only what was asked then is in the air when it takes no more
     await expect
-      .poll(
-        async () => {
-          const asked = server.asked;
-          const reply = await ask('x'.repeat(20_000), stream);
-          const text = await reply.text();
-          if (stream && reply.status === 200) expect(text).toBe(STREAMED);
-          else {
-            const { error } = JSON.parse(text);
-            expect([reply.status, error.code]).toEqual([507, 'insufficient_storage']);
-            expect(error.message).toMatch(/^The server cannot keep its record: its disk is full/);
-            expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
-          }
-          return server.asked - asked;
-        },
-        { timeout: 30_000 },
-      )
+      .poll(async () => {
+        const asked = server.asked;
+        const reply = await ask('x'.repeat(20_000), stream);
+        const text = await reply.text();
+        if (stream && reply.status === 200) expect(text).toBe(STREAMED);
+        else {
+          const { error } = JSON.parse(text);
+          expect([reply.status, error.code]).toEqual([507, 'insufficient_storage']);
+          expect(error.message).toMatch(/^The server cannot keep its record: its disk is full/);
+          expect(Number(reply.headers.get('retry-after'))).toBeGreaterThan(0);
+        }
+        return server.asked - asked;
+      })
       .toBe(1);
   }
   expect(said.split('until it can be recorded')).toHaveLength(2); // once, however often the disk was tried
   expect(said).not.toContain('again');
-  await expect.poll(async () => (await ask('x', false)).status, { timeout: 30_000 }).toBe(200);
+  await expect.poll(async () => (await ask('x', false)).status).toBe(200);
   await expect.poll(() => said).toContain('requests are recorded and answered again');
 });
 

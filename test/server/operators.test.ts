@@ -100,7 +100,7 @@ test('keys that cannot be read at the start: batches that were made with one wai
   const second = await served({ data, endpoints: [asked.url] });
   const [line] = second.said.filter(words => words.includes('no key is valid'));
   expect(line).toContain('and batches that were made with keys wait');
-  await expect.poll(async () => (await fetch(`${second.url}/ready`)).status, { timeout: 10_000 }).toBe(200);
+  await expect.poll(async () => (await fetch(`${second.url}/ready`)).status).toBe(200);
   expect(asked.asked).toBe(0);
   rmSync(join(data, 'keys.json'), { recursive: true });
   // one that has no key in the file waits still
@@ -162,12 +162,12 @@ test('an alias of a model that nobody has is told once models are known, at the 
   const server = await configured(`${pool}models: { default: lama, fine: llama }\n`);
   const told = () => server.said.filter(line => line.startsWith('models: '));
   await expect
-    .poll(told, { timeout: 10_000 })
+    .poll(told)
     .toEqual([
       'models: no server has "lama", which "default" stands for; start a server that has it, or correct the name',
     ]);
   await server.again(`${pool}models: { default: llama, fine: llama-2 }\n`);
-  await expect.poll(told, { timeout: 10_000 }).toHaveLength(2);
+  await expect.poll(told).toHaveLength(2);
   expect(told()[1]).toContain('no server has "llama-2", which "fine" stands for');
 });
 
@@ -181,9 +181,9 @@ test('the page says that the disk is nearly full, and no more once it is not', a
   const notice = 'nearly full (1.5 GB left): new files and batches are refused. Batches that run go on.';
   expect(await page()).not.toContain('nearly full');
   free = 1.5e9;
-  await expect.poll(page, { timeout: 5_000 }).toContain(notice);
+  await expect.poll(page).toContain(notice);
   free = 50e9;
-  await expect.poll(page, { timeout: 5_000 }).not.toContain('nearly full');
+  await expect.poll(page).not.toContain('nearly full');
 });
 
 test('interactive_ttft follows the file', async () => {

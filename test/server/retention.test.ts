@@ -255,7 +255,7 @@ test('over HTTP: what does not fit is refused with a code, and fits again after 
   const keep = keepOf({ files: 30, batches: 2 });
   const later = await served({ endpoints: [url], data, now: days(3), settings: { keep } });
   await expect
-    .poll(() => later.said.join('\n'), { timeout: 10_000 })
+    .poll(() => later.said.join('\n'))
     .toMatch(/removed 1 ended batch \(.* they ended more than 2 days ago/);
   expect((await later.client(key).batches.list()).data).toEqual([]);
 }, 30_000);

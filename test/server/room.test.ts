@@ -74,8 +74,7 @@ test('new work is refused, then batches wait, chat goes on, and all comes back',
   };
   const chat = () =>
     openai.chat.completions.create({ model: 'm', messages: [{ role: 'user', content: 'x' }] });
-  const is = (state: string) =>
-    expect.poll(async () => (await ready())[1], { interval: 20, timeout: 5_000 }).toBe(state);
+  const is = (state: string) => expect.poll(async () => (await ready())[1], { interval: 20 }).toBe(state);
 
   disk = { ...disk, free: 1.5 * GB };
   await is('low');
@@ -92,9 +91,7 @@ test('new work is refused, then batches wait, chat goes on, and all comes back',
   disk = { ...disk, free: 0.5 * GB };
   await is('full');
   const said = (text: string) =>
-    expect
-      .poll(() => server.said.some(line => line.includes(text)), { interval: 20, timeout: 5_000 })
-      .toBe(true);
+    expect.poll(() => server.said.some(line => line.includes(text)), { interval: 20 }).toBe(true);
   await said(`${id} is paused, and is tried again: the disk is full but for 500 MB`);
   isHeld = false;
   for (const one of held) one.answer('yes'); // what was under way is finished

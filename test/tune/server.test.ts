@@ -125,7 +125,7 @@ test('one that dies while it is measured says how', async () => {
   const { start, at } = await starting('works');
   const server = await start();
   await fetch(`http://127.0.0.1:${at}/die`).catch(() => {});
-  await expect.poll(() => server.ended()?.message, { timeout: 20_000 }).toBe('it ended with code 9');
+  await expect.poll(() => server.ended()?.message).toBe('it ended with code 9');
   expect(server.ended()?.kind).toBe('died');
   await server.stop();
   await server.endpoint.wire.close();
