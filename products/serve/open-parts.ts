@@ -1,5 +1,5 @@
 /** What the routes of a server share, opened one after the other once DIR is its own. */
-import { chmodSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Lock } from '../../engine/asking/ledger/lock.ts';
@@ -10,7 +10,7 @@ import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.
 import type { Say } from '../../engine/core/item/say.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { createActs } from './admin/acts.ts';
-import { type KeyRing, openKeys } from './api-keys.ts';
+import { type KeyRing, keysPath, openKeys, roomPath } from './api-keys.ts';
 import { BudgetJournal } from './budget-journal.ts';
 import { EndpointList, keepEndpoints } from './endpoint-list.ts';
 import { createHttp } from './http.ts';
@@ -119,6 +119,13 @@ export async function openParts(serving: Serving, stops: Pick<Parts, 'closing' |
 /** Exit 64 where others reach a server that has no keys. */
 export function expectKeys({ data, settings, say }: Pick<Serving, 'data' | 'settings' | 'say'>): KeyRing {
   const keys = openKeys(data, say);
+  // as after a restore that lacks it
+  if (!keys.isThere && existsSync(roomPath(data)))
+    say(
+      `${keysPath(data)} is not there, and ${roomPath(data)} says that this folder had keys: without it everybody on this ` +
+        'machine is let in, and batches that were made with keys wait; restore it, or remove keys.room where that is meant',
+      { event: 'keys-gone', level: 'error' },
+    );
   if (keys.isThere || isLoopback(settings.host)) return keys;
   throw usageError(
     `expected keys for a server that others reach at ${settings.host}, found none: fw keys add NAME --data ${data}, ` +

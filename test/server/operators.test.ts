@@ -121,6 +121,18 @@ test('keys that cannot be read at the start: batches that were made with one wai
   await expect.poll(async () => (await reached(second.client(ann), other.id)).status).toBe('completed');
 });
 
+test('a folder that had keys, and has no key file: said at the start', async () => {
+  const data = folder();
+  writeFileSync(join(data, 'keys.room'), 'x');
+  const server = await served({ data, endpoints: [(await serve(echo)).url] });
+  expect(server.said.join('\n')).toContain('keys.room says that this folder had keys');
+  const key = keyOf(data, 'bob');
+  await server.stop();
+  const next = await served({ data, endpoints: [(await serve(echo)).url] });
+  expect((await next.client(key).models.list()).data).toHaveLength(1);
+  expect(next.said.join('\n')).not.toContain('had keys');
+});
+
 test('a window that cannot be kept is told once, and once when it can', () => {
   let now = 1_000_000_000_000;
   const record = {
