@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Lock } from '../../engine/asking/ledger/lock.ts';
 import { lockFolder } from '../../engine/asking/ledger/lock-waiting.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
-import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { isFull, makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { createAccess, isLoopback } from './access.ts';
@@ -150,6 +150,7 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal): Pr
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw ioError(`expected a folder that can be written to, found ${message}`);
+    const room = isFull(error) ? ' (nothing in it is lost: make room, and start again)' : '';
+    throw ioError(`${data}: expected a folder that can be written to, found ${message}${room}`);
   }
 }
