@@ -83,6 +83,13 @@ export function createAccess(keys: KeyRing, now: () => number, budgets = new Bud
     /** Whether the key is known to be valid no more: revoked, or expired. A key file that cannot be read says nothing of it. */
     isEnded: (key: string | null): boolean =>
       key !== null && (keys.endOf(key) ?? Number.POSITIVE_INFINITY) * 1000 <= now(),
+    /** How a key ended, in words. */
+    endOf(key: string): string {
+      const { revoked, expires } = keys.lastKnown(key) ?? {};
+      if (revoked !== undefined) return 'was revoked';
+      const isOver = keys.endOf(key) === expires && expires !== undefined;
+      return isOver ? `expired at ${new Date(expires * 1000).toISOString()}` : 'is no longer in keys.json';
+    },
   };
 }
 

@@ -33,6 +33,8 @@ export interface KeyRecord extends KeyLimits {
 export type KeyRules = KeyLimits & Pick<KeyRecord, 'expires' | 'models'>;
 
 export const keysPath = (data: string): string => join(data, 'keys.json');
+/** There from the first key on: room on the disk for a revocation. */
+export const roomPath = (data: string): string => join(data, 'keys.room');
 
 /** 43 characters of base64url are 256 bits. */
 const PREFIX = 'fw_';

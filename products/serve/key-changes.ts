@@ -6,7 +6,7 @@ import { takeLock } from '../../engine/asking/ledger/lock.ts';
 import { inTurn } from '../../engine/asking/ledger/lock-waiting.ts';
 import { isFull, makeFolder, OWNER_ONLY, openNew } from '../../engine/core/files/durable.ts';
 import { ioError, usageError } from '../../engine/core/item/failure.ts';
-import { type KeyRecord, keysPath, readKeys, writeKeys } from './api-keys.ts';
+import { type KeyRecord, keysPath, readKeys, roomPath, writeKeys } from './api-keys.ts';
 
 /** The name of an owner: what a log, a path and a page can show. */
 export const OWNER = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/;
@@ -36,7 +36,6 @@ function dayIn(text: string): number {
 /** bytes that are held for a revocation, and what is written of them at a time: a block of most file systems */
 const ROOM = 64 * 1024;
 const BLOCK = 4 * 1024;
-const roomPath = (data: string): string => join(data, 'keys.room');
 
 /**
  * Holds room on the disk of `data`, as a file: a key has to be revoked on a disk that is full, too, and its lock and its new

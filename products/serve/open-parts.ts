@@ -1,16 +1,16 @@
 /** What the routes of a server share, opened one after the other once DIR is its own. */
-import { chmodSync } from 'node:fs';
+import { chmodSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import type { Lock } from '../../engine/asking/ledger/lock.ts';
 import { lockFolder } from '../../engine/asking/ledger/lock-waiting.ts';
 import type { EndpointPool } from '../../engine/asking/pool/part.ts';
-import { makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
+import { isFull, makeFolder, OWNER_ONLY } from '../../engine/core/files/durable.ts';
 import { type Fatal, ioError, usageError } from '../../engine/core/item/failure.ts';
 import type { Say } from '../../engine/core/item/say.ts';
 import { createAccess, isLoopback } from './access.ts';
 import { createActs } from './admin/acts.ts';
-import { type KeyRing, openKeys } from './api-keys.ts';
+import { type KeyRing, keysPath, openKeys, roomPath } from './api-keys.ts';
 import { BudgetJournal } from './budget-journal.ts';
 import { EndpointList, keepEndpoints } from './endpoint-list.ts';
 import { createHttp } from './http.ts';
@@ -119,6 +119,13 @@ export async function openParts(serving: Serving, stops: Pick<Parts, 'closing' |
 /** Exit 64 where others reach a server that has no keys. */
 export function expectKeys({ data, settings, say }: Pick<Serving, 'data' | 'settings' | 'say'>): KeyRing {
   const keys = openKeys(data, say);
+  // as after a restore that lacks it
+  if (!keys.isThere && existsSync(roomPath(data)))
+    say(
+      `${keysPath(data)} is not there, and ${roomPath(data)} says that this folder had keys: without it everybody on this ` +
+        'machine is let in, and batches that were made with keys wait; restore it, or remove keys.room where that is meant',
+      { event: 'keys-gone', level: 'error' },
+    );
   if (keys.isThere || isLoopback(settings.host)) return keys;
   throw usageError(
     `expected keys for a server that others reach at ${settings.host}, found none: fw keys add NAME --data ${data}, ` +
@@ -143,6 +150,7 @@ async function lockOf({ data, say, onBroken }: Serving, signal: AbortSignal): Pr
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    throw ioError(`expected a folder that can be written to, found ${message}`);
+    const room = isFull(error) ? ' (nothing in it is lost: make room, and start again)' : '';
+    throw ioError(`${data}: expected a folder that can be written to, found ${message}${room}`);
   }
 }

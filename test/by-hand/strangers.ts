@@ -1,9 +1,9 @@
 /**
  * Connections of strangers to fw serve, run by hand:
  *   npx esbuild test/by-hand/strangers.ts --bundle --format=esm --platform=node --packages=external --outfile=dist/strangers.mjs && (ulimit -n 20000; node dist/strangers.mjs)
- * In turn: 600 under ulimit -n 1024, 10,100 under ulimit -n 20000. They say nothing, or headers that do not end, or ask
- * without a key. Then a tenant asks 20 times, each on a connection of its own. Bound: all 20 are answered; a connection
- * takes less than 20 KiB.
+ * In turn: 600 under ulimit -n 1024, 10,100 under ulimit -n 20000. They say nothing, or headers that do not end, a letter a
+ * second, or ask without a key. Then a tenant asks 20 times, each on a connection of its own, and the server gets SIGTERM. Bound:
+ * all 20 are answered; a connection takes less than 20 KiB; the server has ended within 10 s.
  */
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,6 +26,7 @@ const WORDS = {
 };
 const CALLS = 20;
 const MOST_KIB = 20;
+const MOST_END = 10_000;
 
 const answer = '{"choices":[{"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}';
 const model = createServer((asked, reply) => {
@@ -61,7 +62,10 @@ for (const { count, limit } of CASES)
       open.push(socket);
       if (n % 200 === 199) await pause(20);
     }
-    await pause(6_000); // until it has taken all that came, and they have rested
+    const dripping = setInterval(() => {
+      if (name === 'dripping') for (const socket of open) if (!socket.destroyed) socket.write('x');
+    }, 1_000);
+    await pause(8_000); // until it has taken all that came, and they have rested
     const each = (rss() - before) / count;
     const statuses = new Map<string, number>();
     for (let n = 0; n < CALLS; n++) {
@@ -72,10 +76,14 @@ for (const { count, limit } of CASES)
     console.log(
       `${count} ${name}, ulimit -n ${limit}: ${left} are open, ${each.toFixed(1)} KiB each; ${CALLS} calls: ${[...statuses].map(([status, times]) => `${times} times ${status}`).join(', ')}`,
     );
-    isFine &&= statuses.get('200') === CALLS && each < MOST_KIB;
-    for (const socket of open) socket.destroy();
-    server.kill('SIGKILL');
+    const toldAt = performance.now();
+    server.kill('SIGTERM');
     await once(server, 'exit');
+    const end = performance.now() - toldAt;
+    console.log(`  it has ended ${(end / 1_000).toFixed(1)} s after SIGTERM`);
+    isFine &&= statuses.get('200') === CALLS && each < MOST_KIB && end < MOST_END;
+    clearInterval(dripping);
+    for (const socket of open) socket.destroy();
     rmSync(data, { recursive: true });
   }
 model.close();

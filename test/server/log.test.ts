@@ -1,9 +1,12 @@
 /** The log: what a line is made of, that nothing which others say can forge or flood it, and what each event says. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { About } from '../../engine/core/item/say.ts';
 import { LineSink, type Out } from '../../products/serve/log/line-sink.ts';
 import { type Format, lineIn, openLog } from '../../products/serve/log/log.ts';
+import { ROOT } from '../fw.ts';
 
 const AT = Date.UTC(2026, 10, 26, 22, 25, 18, 123);
 const TIME = '2026-11-26T22:25:18.123Z';
@@ -114,4 +117,26 @@ test('a reader that stands still costs a bounded memory, and then hears how many
   sink.write('nobody is there\n', true);
   await sink.close();
   expect(taken).toHaveLength(written + 2);
+});
+
+test('each event that a server may name is in its docs', () => {
+  const docs = readFileSync(join(ROOT, 'docs', 'serve.md'), 'utf8');
+  const [said = ''] = /^- \*\*Events\*\*:[\s\S]*?\n(?=- )/m.exec(docs) ?? [];
+  let kind = '';
+  const known = new Set(
+    [...said.matchAll(/`(-?)([a-z-]+)`/g)].map(([, isMore, name = '']) => {
+      if (!isMore) kind = name.split('-', 1)[0] ?? '';
+      return isMore ? `${kind}-${name}` : name;
+    }),
+  );
+  const sources = ['products/serve', 'products/workers', 'engine/asking'].flatMap(folder =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+      .filter(name => name.endsWith('.ts'))
+      .map(name => readFileSync(join(ROOT, folder, name), 'utf8')),
+  );
+  const named = sources.flatMap(text =>
+    [...text.matchAll(/event: '([a-z-]+)'/g)].map(([, event = '']) => event),
+  );
+  expect(named.length).toBeGreaterThan(40);
+  expect([...new Set(named)].filter(event => !known.has(event))).toEqual([]);
 });

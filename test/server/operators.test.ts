@@ -121,6 +121,18 @@ test('keys that cannot be read at the start: batches that were made with one wai
   await expect.poll(async () => (await reached(second.client(ann), other.id)).status).toBe('completed');
 });
 
+test('a folder that had keys, and has no key file: said at the start', async () => {
+  const data = folder();
+  writeFileSync(join(data, 'keys.room'), 'x');
+  const server = await served({ data, endpoints: [(await serve(echo)).url] });
+  expect(server.said.join('\n')).toContain('keys.room says that this folder had keys');
+  const key = keyOf(data, 'bob');
+  await server.stop();
+  const next = await served({ data, endpoints: [(await serve(echo)).url] });
+  expect((await next.client(key).models.list()).data).toHaveLength(1);
+  expect(next.said.join('\n')).not.toContain('had keys');
+});
+
 test('a window that cannot be kept is told once, and once when it can', () => {
   let now = 1_000_000_000_000;
   const record = {
@@ -215,28 +227,36 @@ test('room for a revocation is held from the first key on, and taken by that alo
   await expect(changeKeys(data, full, { isUrgent: true })).rejects.toMatchObject({ exit: 74 });
 });
 
-test.runIf(canMount)('on a disk without a free byte a key is revoked, and none is added', async () => {
-  const disk = folder();
-  const script = [
-    `mount -t tmpfs -o size=1m none ${disk}`,
-    `fw keys add ann --data ${disk}/data && fw keys add bob --data ${disk}/data`,
-    `cat /dev/zero > ${disk}/full`,
-    `fw keys add eve --data ${disk}/data`,
-    'echo "added: $?" >&2',
-    `fw keys revoke ann --data ${disk}/data; echo "revoked: $?" >&2`,
-    `fw keys revoke bob --data ${disk}/data; echo "revoked: $?" >&2`,
-    `fw keys ls --data ${disk}/data`,
-  ].join('\n');
-  const child = spawn('unshare', ['-m', 'bash', '-c', script], { env: environment({}) });
-  let [out, said] = ['', ''];
-  child.stdout.on('data', chunk => {
-    out += chunk;
-  });
-  child.stderr.on('data', chunk => {
-    said += chunk;
-  });
-  await once(child, 'close');
-  expect(said.match(/(added|revoked): \d+/g), said).toEqual(['added: 74', 'revoked: 0', 'revoked: 0']);
-  expect(out.match(/"revoked":\d+/g), out).toHaveLength(2);
-  expect(out).not.toContain('eve');
-});
+test.runIf(canMount)(
+  'on a disk without a free byte a key is revoked, none is added, and no server starts',
+  async () => {
+    const disk = folder();
+    const script = [
+      `mount -t tmpfs -o size=1m none ${disk}`,
+      `fw keys add ann --data ${disk}/data && fw keys add bob --data ${disk}/data`,
+      `cat /dev/zero > ${disk}/full`,
+      `fw keys add eve --data ${disk}/data`,
+      'echo "added: $?" >&2',
+      `fw serve --data ${disk}/data --listen 127.0.0.1:0 --endpoint http://127.0.0.1:1/v1`,
+      'echo "started: $?" >&2',
+      `fw keys revoke ann --data ${disk}/data; echo "revoked: $?" >&2`,
+      `fw keys revoke bob --data ${disk}/data; echo "revoked: $?" >&2`,
+      `fw keys ls --data ${disk}/data`,
+    ].join('\n');
+    const child = spawn('unshare', ['-m', 'bash', '-c', script], { env: environment({}) });
+    let [out, said] = ['', ''];
+    child.stdout.on('data', chunk => {
+      out += chunk;
+    });
+    child.stderr.on('data', chunk => {
+      said += chunk;
+    });
+    await once(child, 'close');
+    expect(said.match(/(added|started|revoked): \d+/g), said).toEqual([
+      ...['added: 74', 'started: 74', 'revoked: 0', 'revoked: 0'],
+    ]);
+    expect(said).toContain('nothing in it is lost: make room, and start again');
+    expect(out.match(/"revoked":\d+/g), out).toHaveLength(2);
+    expect(out).not.toContain('eve');
+  },
+);

@@ -1,9 +1,11 @@
 /** A server that is stopped: whoever still waits when it ends is told so, in a whole answer or as the last event of a stream. */
+import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { folder } from '../fw.ts';
 import { type Ask, type Fake, serve } from '../pool/serving.ts';
+import { begin, lineOf, reached } from './batching.ts';
 import { type Served, served, serveProcess } from './serving.ts';
 
 const PATH = '/v1/chat/completions';
@@ -104,6 +106,29 @@ test('what comes during the grace gets the same, and is not asked; what is under
   expect(await early.all).toMatch(/^HTTP\/1\.1 200 [\s\S]*late/);
   await stopped;
   expect(model.asked).toBe(1);
+});
+
+test('a batch asks no line that waits for a place when it is stopped, and none of them counts as failed', async () => {
+  const held: Ask[] = [];
+  let isHeld = true;
+  const model = await serve(one => (isHeld ? void held.push(one) : one.answer('yes')));
+  const data = join(folder(), 'data');
+  // half of the places are kept for live calls
+  const server = await served({ data, endpoints: [model.url], limit: 4, settings: { grace: 60_000 } });
+  const lines = Array.from({ length: 40 }, (_, n) => lineOf(`r-${n}`, { model: 'm' }));
+  const { id } = await begin(server.client(), lines.join('\n'));
+  await model.reached(2);
+  const stopped = server.stop();
+  for (const one of held) one.answer('yes'); // one that is asked now would hold up the stop for all of its grace
+  await stopped;
+  expect(model.asked).toBe(2);
+  const state = JSON.parse(readFileSync(join(data, 'batches', id, 'state.json'), 'utf8'));
+  expect([state.status, state.counts]).toEqual(['in_progress', { total: 40, completed: 2, failed: 0 }]);
+  isHeld = false;
+  const next = await served({ data, endpoints: [model.url] });
+  const done = await reached(next.client(), id);
+  expect(done.request_counts).toEqual({ total: 40, completed: 40, failed: 0 });
+  expect(model.asked).toBe(40);
 });
 
 test('SIGTERM ends it while a reader of stderr that has gone to sleep leaves the pipe full', async () => {

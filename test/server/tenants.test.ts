@@ -223,7 +223,7 @@ test('a revoked key stops its batches; one that cannot be read stops none', asyn
     keys.map((one, at) => (at === 0 ? { ...one, revoked: Math.floor(Date.now() / 1000) } : one)),
   );
   expect(await reached(looks, id)).toMatchObject({ status: 'cancelled' });
-  expect(said.join()).toContain(`${id} is cancelled: its key ${keys[0]?.id}`);
+  expect(said.join()).toContain(`${id} is cancelled: its key ${keys[0]?.id} was revoked`);
 });
 
 test('models and an end of a key, by the command', async () => {

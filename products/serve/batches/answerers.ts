@@ -31,6 +31,8 @@ export interface Answering {
   stop(): void;
   /** Nothing is waited for any more. */
   abort(): void;
+  /** It is run again: lines that wait for a place at a server are asked then. Workers keep what they have. */
+  pause?(): void;
   /** Of workers: they get nothing new until then (ms since 1970), and hand in what they have. */
   hold?(until: number): void;
 }
@@ -247,14 +249,17 @@ function answeredHere(
     budget.wake();
   }
 
+  function stop(): void {
+    part?.stop();
+    letGo();
+  }
+
   return {
     // each line of a batch gets its answer or its error, as its client is told by the API
     placed: placed(request, { 'max-line': withAnswer(maxLine), grace: `${grace}ms`, 'max-failed': 'none' }),
     openPool,
-    stop() {
-      part?.stop();
-      letGo();
-    },
+    stop,
+    pause: stop,
     abort() {
       part?.abort();
       letGo();

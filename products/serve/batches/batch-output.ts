@@ -136,14 +136,16 @@ export function linesInto(
   return {
     write(item) {
       const isGood = !isFailed(item);
-      tally.counts[isGood ? 'completed' : 'failed'] += 1;
+      // of a run that is paused: it is asked by the next one, and these lines are written anew
+      const isLeft = ending() === null && failureOf(item)?.code === 'interrupted';
+      if (!isLeft) tally.counts[isGood ? 'completed' : 'failed'] += 1;
       noteUsage(tally.usage, item);
       if (isFresh(String(item.id)) && isGood) {
         tally.fresh.completed += 1;
         noteUsage(tally.fresh.usage, item);
       }
       const error = isGood ? null : errorOf(item, ending());
-      if (!isGood) noteFailure(tally.failures, item, error);
+      if (!isGood && !isLeft) noteFailure(tally.failures, item, error);
       return turns.add(item, (isGood ? GOOD : BAD) + lineOf(item, () => error));
     },
     ready: turns.ready,

@@ -105,10 +105,11 @@ export function startRun(
     },
     end,
     hold: answering.hold,
-    /** Stops where it is, to be run again. */
+    /** Stops where it is, to be run again: what is at a server has the grace, and nothing more is asked. */
     pause(): void {
       isPaused = true;
       stop?.(PAUSED);
+      answering.pause?.();
     },
     ended: ended.finally(() => clearTimeout(late)),
   };

@@ -169,9 +169,11 @@ export class BatchStore {
     removeUnfinished(folder);
     const record = readRecord<BatchRecord>(path, one => isBatch(one) && one?.id === id);
     if (record === null)
-      return say(`${path}: expected the state of a batch, found something else; the batch is left out`, {
-        ...{ event: 'file-ignored', level: 'error', batch: id },
-      });
+      return say(
+        `${path}: expected the state of a batch, found something else; the batch is left out, and its folder kept: ` +
+          'restore that file and start again',
+        { event: 'file-ignored', level: 'error', batch: id },
+      );
     this.#note(record);
     noteId(id);
     if (isFinal(record.status)) this.clean(id);

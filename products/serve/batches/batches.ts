@@ -25,7 +25,7 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
   room: Pick<Parts['room'], 'state' | 'isBack' | 'why' | 'lack'>;
-  access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded' | 'unknown'>;
+  access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded' | 'endOf' | 'unknown'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
   webhooks: Pick<Parts['webhooks'], 'tell'>;
@@ -283,7 +283,8 @@ export class Batches {
 
   #stopOf(record: BatchRecord): void {
     this.cancel(record);
-    this.#parts.say(`${record.id} is cancelled: its key ${record.key} is not valid any more`, {
+    const how = record.key === null ? '' : this.#parts.access.endOf(record.key);
+    this.#parts.say(`${record.id} is cancelled: its key ${record.key} ${how}`, {
       ...{ event: 'batch-key-ended', batch: record.id, owner: record.owner, key: record.key },
     });
   }
