@@ -1,5 +1,5 @@
 /**
- * Does `fw plan` foretell what `fw bench` measures? Six loads on `fw simulate` with the same preset and the same arrivals: the
+ * Does `fw plan` foretell what `fw bench` measures? Seven loads on `fw simulate` with the same preset and the same arrivals: the
  * figures in virtual time over those on real sockets. Three processes share the cores, so the machine is to be quiet.
  * Prompts are words that fw bench makes up for a number of tokens: the plan has as many as the server counted in the mean.
  *
@@ -13,7 +13,7 @@ import { start } from './live/wire.ts';
 import { type Figure, machine, table, writeFigures } from './page.ts';
 
 const SEED = '7';
-const LOADS: readonly [name: string, preset: string, load: string][] = [
+const LOADS: readonly [name: string, server: string, load: string][] = [
   ['one at a time', '3b-h100', '--concurrency 1 --requests 40 --input-tokens 400 --output-tokens 128'],
   ['16 at a time', '8b-h100', '--concurrency 16 --requests 640 --input-tokens 400 --output-tokens 128'],
   [
@@ -28,14 +28,19 @@ const LOADS: readonly [name: string, preset: string, load: string][] = [
     '3b-a100-80g',
     '--concurrency 32 --requests 640 --input-tokens 640 --prefix-tokens 512 --output-tokens 64',
   ],
+  [
+    '16 at a time, 3 drafted tokens',
+    '8b-a6000 --speculative-tokens 3 --acceptance-rate 0.6 --draft-ms 1',
+    '--concurrency 16 --requests 320 --input-tokens 400 --output-tokens 128',
+  ],
 ];
 const TIMES = ['ttft', 'tpot', 'itl', 'e2el'] as const;
 const OF = ['mean', 'median', 'p99'] as const;
 
 type Figures = Record<string, number>;
 
-async function measured(preset: string, load: string[], folder: string): Promise<Figures> {
-  const server = await start('simulate', '--preset', preset, '--port', '0');
+async function measured(preset: string[], load: string[], folder: string): Promise<Figures> {
+  const server = await start('simulate', '--preset', ...preset, '--port', '0');
   try {
     const out = join(folder, 'bench.json');
     run('bench', '--endpoint', server.url, ...load, '--seed', SEED, '--json', out);
@@ -45,9 +50,9 @@ async function measured(preset: string, load: string[], folder: string): Promise
   }
 }
 
-function foretold(preset: string, load: string[], tokens: number): Figures {
+function foretold(preset: string[], load: string[], tokens: number): Figures {
   const asked = load.map((word, at) => (load[at - 1] === '--input-tokens' ? String(tokens) : word));
-  const said = run('plan', '--preset', preset, ...asked, '--seed', SEED, '--json');
+  const said = run('plan', '--preset', ...preset, ...asked, '--seed', SEED, '--json');
   return (JSON.parse(said) as Figures[])[0] as Figures;
 }
 
@@ -66,8 +71,8 @@ const rows: string[][] = [['load', 'figure', 'fw bench', 'fw plan', 'plan ÷ ben
 /** share by which a mean is off, at most: of the tokens of an answer; and of the first, in ms that sockets take longer */
 const off = { tokens: 0, middle: 0, last: 0 };
 const later: number[] = [];
-for (const [name, preset, words] of LOADS) {
-  const load = words.split(' ');
+for (const [name, server, words] of LOADS) {
+  const [preset, load] = [server.split(' '), words.split(' ')];
   const real = await measured(preset, load, folder);
   const { total_input_tokens: tokens = 0, completed = 1 } = real;
   const virtual = foretold(preset, load, Math.round(tokens / completed));
@@ -84,7 +89,7 @@ for (const [name, preset, words] of LOADS) {
     }
     const ratios = [mean, median, p99].map(ratio => ratio.toFixed(3));
     rows.push([
-      `${name}, ${preset}`,
+      `${name}, ${preset[0]}`,
       time.toUpperCase(),
       `${one.toFixed(2)} ms`,
       `${other.toFixed(2)} ms`,
@@ -93,7 +98,7 @@ for (const [name, preset, words] of LOADS) {
   }
   const [a, b] = [real, virtual].map(of => of.output_throughput as number) as [number, number];
   off.tokens = Math.max(off.tokens, Math.abs(b / a - 1));
-  rows.push([`${name}, ${preset}`, 'tokens/s', a.toFixed(1), b.toFixed(1), (b / a).toFixed(3), '', '']);
+  rows.push([`${name}, ${preset[0]}`, 'tokens/s', a.toFixed(1), b.toFixed(1), (b / a).toFixed(3), '', '']);
   console.error(
     rows
       .slice(-5)
@@ -105,7 +110,7 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 const ms = (value: number): string => `${value.toFixed(1)} ms`;
 const figures: Figure[] = [
   [
-    'plan beside bench on sockets, six loads: means of TPOT, ITL, E2EL and tokens/s, off by at most',
+    'plan beside bench on sockets, seven loads: means of TPOT, ITL, E2EL and tokens/s, off by at most',
     percent(off.tokens),
     '≤ 3 %',
   ],

@@ -20,13 +20,20 @@ export interface ParquetFile {
   /** rows of each group */
   groups: readonly number[];
   columns: readonly string[];
-  /** Row after row from the first on. */
-  reader(): RowReader;
-  /** Rows `from` to `to` (not included), from 0, as the rows of a table: what is absent is an empty text. Exit 65 where they cannot be read. */
-  rows(from: number, to: number): Promise<JsonObject[]>;
+  /** Row after row from the first on; of the lists and structs of a row no more is made than `maxLine` characters. */
+  reader(maxLine: number): RowReader;
+  /**
+   * Calls `take` with one row after the other from row `from` on, counted from 0, until it says false: what is absent is an empty
+   * text, and a row of more than `maxLine` characters is null. Exit 65 where they cannot be read.
+   */
+  each(from: number, maxLine: number, take: (row: JsonObject | null, at: number) => boolean): Promise<void>;
   /** What was shown otherwise than it is, a line for each column; of the rows so far. */
   notes(): string[];
 }
+
+/** Why the row that `each` gives as null is none. */
+export const tooLong = (maxLine: number): string =>
+  `expected a row of at most ${maxLine} characters (--max-line), found more`;
 
 /** A path, or what gives any part of a file, each in memory of its own. */
 export type ParquetSource =
@@ -59,29 +66,31 @@ export async function openParquet(given: ParquetSource): Promise<ParquetFile> {
     const why = (error as Error).message.slice(0, 200);
     throw dataError(`${name}: expected a Parquet file, found what cannot be read as one: ${why}`);
   }
-  let kept: RowReader | null = null; // where the last rows ended, the next may begin
   return {
     groups: opened.footer.groups.map(({ rows }) => rows),
     columns: opened.columns.map(({ element }) => element.name),
-    reader: () => new RowReader(opened),
-    async rows(from, to) {
-      const reader = kept !== null && (kept as RowReader).next <= from ? kept : new RowReader(opened);
-      kept = null;
+    reader: maxLine => new RowReader(opened, maxLine),
+    async each(from, maxLine, take) {
+      const reader = new RowReader(opened, maxLine);
       await reader.skipTo(from);
-      const rows: JsonObject[] = [];
-      while (reader.next < to) {
-        const ready = Math.min(await reader.ready(), to - reader.next);
-        if (ready === 0) break;
+      for (let ready = await reader.ready(); ready > 0; ready = await reader.ready()) {
         for (let left = ready; left > 0; left--) {
+          const at = reader.next;
           reader.take();
-          rows.push(reader.row(''));
+          if (!take(reader.isLong ? null : fitting(reader, maxLine), at)) return;
         }
       }
-      kept = reader;
-      return rows;
     },
     notes: () => [...notes].map(([column, words]) => `${name}: the column '${column}' has ${words}`),
   };
+}
+
+/** The row that was taken; null where it has more characters, as far as can be told without writing it. */
+function fitting(reader: RowReader, maxLine: number): JsonObject | null {
+  const row = reader.row('');
+  let left = maxLine - reader.weight;
+  for (const value of Object.values(row)) if (typeof value === 'string') left -= value.length;
+  return left < 0 ? null : row;
 }
 
 async function sourceOf(path: string): Promise<Exclude<ParquetSource, string>> {

@@ -11,6 +11,8 @@ import type { Row } from './rows.ts';
 const MAGIC = 'PAR1';
 /** what an encrypted one begins and ends with; a table may have a column 'PARENT' */
 const ENCRYPTED = 'PARE';
+/** Characters of a row's lists and structs, whatever --max-line says: JSON has up to six for each, and a text of V8 at most 2^29. */
+const MOST_LISTED = 2 ** 26;
 /** what the shell opened can be opened again, to be read from any place */
 const SHELLS_FILE = '/proc/self/fd/0';
 
@@ -68,7 +70,7 @@ export async function rowsOf(
   { source, maxLine, shape }: { source: string; maxLine: number; shape: LineShape | null },
 ): Promise<ParquetRows> {
   const { ColumnLines } = await import('./parquet/column-lines.ts');
-  const reader = file.reader();
+  const reader = file.reader(Math.min(maxLine, MOST_LISTED));
   let left = 0;
   return {
     async ready() {
@@ -83,15 +85,16 @@ export async function rowsOf(
     },
     // a schema judges texts
     writer: shape === null || shape.fits ? null : new ColumnLines(reader, shape, maxLine),
-    row: () => rowOf(reader.row(null), { source, line: reader.next, maxLine }),
+    row: () => rowOf(reader.row(null), { source, line: reader.next, maxLine, isBeginning: reader.isLong }),
   };
 }
 
 /** A null is no value: its column is left out, as in JSON. */
 function rowOf(
   values: JsonObject,
-  { source, line, maxLine }: { source: string; line: number; maxLine: number },
+  reading: { source: string; line: number; maxLine: number; isBeginning: boolean },
 ): Row {
+  const { source, line, maxLine, isBeginning } = reading;
   const columns: string[] = [];
   const fields: string[] = [];
   let length = 0;
@@ -102,8 +105,10 @@ function rowOf(
     fields.push(text);
     length += text.length;
   }
-  if (length <= maxLine) return { line, columns, fields };
-  const message = `expected a row of at most ${maxLine} characters (--max-line), found ${counted(length, 'character')} in ${source}`;
+  if (length <= maxLine && !isBeginning) return { line, columns, fields };
+  const most = maxLine > MOST_LISTED && isBeginning ? MOST_LISTED : maxLine;
+  const whose = most === maxLine ? '(--max-line)' : 'in lists and structs';
+  const message = `expected a row of at most ${most} characters ${whose}, found ${isBeginning ? 'more' : counted(length, 'character')} in ${source}`;
   return {
     line,
     columns,

@@ -45,6 +45,8 @@ export interface TableOptions extends Opening {
 
 /** rows read at once, and the items of rows handed on at once (a row of many orderings is many items) */
 const ROWS = 256;
+/** rows of so many characters are handed on, however few they are */
+const CHARACTERS = 4 << 20;
 const ITEMS = 1024;
 
 /** The items of the rows of `inputs`, in order, read on demand. */
@@ -236,6 +238,7 @@ class Batches {
     this.#writer = null;
     this.again = null;
     const { writer } = rows;
+    let characters = 0;
     try {
       while (this.row < this.#options.lastRow && rows.take()) {
         if (writer !== null && this.#items.length > 0) yield* this.#left();
@@ -245,8 +248,12 @@ class Batches {
           continue;
         }
         if (this.#items.length === 0) yield* this.#left(writer);
-        this.#add(rows.row(), source);
-        if (this.#items.length >= ROWS) yield* this.#left();
+        const row = rows.row();
+        for (const field of row.fields ?? []) characters += field.length;
+        this.#add(row, source);
+        if (this.#items.length < ROWS && characters < CHARACTERS) continue;
+        yield* this.#left();
+        characters = 0;
       }
     } catch (error) {
       yield* this.#left(writer); // the rows before an error are rows all the same

@@ -57,7 +57,7 @@ function requestIn(text: string): Pick<Row, 'item' | 'text' | 'id' | 'trouble'> 
   const wrong = wrongIn(value);
   if (wrong !== null) {
     const known = typeof id === 'string' && id !== '' ? { id } : {};
-    return { ...known, trouble: { code: 'not-a-request', message: wrong, more: { text } } };
+    return { ...known, trouble: { code: 'not-a-request', ...wrong, more: { text } } };
   }
   const request = { method, url, body } as NonNullable<Item['request']>;
   const others = Object.entries(value).filter(([key]) => !KEYS.has(key));
@@ -68,11 +68,14 @@ function requestIn(text: string): Pick<Row, 'item' | 'text' | 'id' | 'trouble'> 
   return { item: { id: id as string, input, request }, text };
 }
 
-function wrongIn({ custom_id: id, method, url, body }: JsonObject): string | null {
-  const expected = (what: string, found: unknown): string =>
-    `expected ${what}, found ${found === undefined ? 'none' : show(found)}`;
-  if (typeof id !== 'string' || id === '') return expected('custom_id, a text', id);
-  if (typeof method !== 'string') return expected('method, which is "POST"', method);
-  if (typeof url !== 'string') return expected('url, such as "/v1/chat/completions"', url);
-  return isObject(body) ? null : expected('body, an object', body);
+function wrongIn(line: JsonObject): { key: string; message: string } | null {
+  const expected = (key: string, what: string): { key: string; message: string } => {
+    const found = line[key] === undefined ? 'none' : show(line[key]);
+    return { key, message: `expected ${key}, ${what}, found ${found}` };
+  };
+  const { custom_id: id, method, url, body } = line;
+  if (typeof id !== 'string' || id === '') return expected('custom_id', 'a text');
+  if (typeof method !== 'string') return expected('method', 'which is "POST"');
+  if (typeof url !== 'string') return expected('url', 'such as "/v1/chat/completions"');
+  return isObject(body) ? null : expected('body', 'an object');
 }

@@ -13,6 +13,8 @@ import type { Cutter } from './row-ends.ts';
 export interface RowError {
   code: Code;
   message: string;
+  /** of a request: the key that is wrong */
+  key?: string;
   more?: JsonObject;
 }
 

@@ -95,6 +95,13 @@ export class ItemMaker {
       if (row.trouble) return taken ? [this.#failed(known, row, row.trouble)] : [];
       return row.item ? this.#ofItem(row, known, taken) : this.#ofFields(row, known, taken);
     } catch (error) {
+      if (isTooLong(error)) {
+        const message = 'expected a row that is no longer than 512 MiB as a line of JSON, found a longer one';
+        const text = row.fields?.map(field => field.slice(0, 1024)).join(' ') ?? '';
+        const more = { text: text.slice(0, 1024) };
+        delete known.input; // it would be as long
+        return taken ? [this.#failed(known, row, { code: 'line-too-long', message, more })] : [];
+      }
       if (!(error instanceof ItemFailure)) throw error;
       if (!taken) return [];
       const more = row.item ? { text: row.text } : {};
@@ -140,7 +147,17 @@ export class ItemMaker {
       throw new ItemFailure('empty-prompt', `expected a prompt ${from}, found none`);
     }
     const asked = isMessages ? { messages: messagesIn(text) } : { prompt: text };
-    return this.#variants.map(({ ending, more }) => ({ id: id + ending, row, input, ...asked, ...more }));
+    const items = this.#variants.map(({ ending, more }) => ({
+      id: id + ending,
+      row,
+      input,
+      ...asked,
+      ...more,
+    }));
+    let length = text.length;
+    for (const field of fields) length += field.length;
+    if (length > LONG) JSON.stringify(items.at(-1)); // here it can still fail alone
+    return items;
   }
 
   /** An item keeps what it has, its row and its ordering too. */
@@ -185,6 +202,13 @@ export class ItemMaker {
     };
   }
 }
+
+/** Characters of a row; only of a longer one the line may be longer than a text of V8 can be: JSON needs up to six for one. */
+const LONG = 2 ** 26;
+
+/** JSON that would be longer than 512 MiB. Only a --max-line of many times the usual lets such a row come so far. */
+const isTooLong = (error: unknown): boolean =>
+  error instanceof RangeError && error.message === 'Invalid string length';
 
 function messagesIn(text: string): unknown[] {
   let messages: unknown;

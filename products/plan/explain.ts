@@ -2,8 +2,11 @@
 import { aligned, number } from '../../engine/core/item/wording.ts';
 import { allParameters } from '../simulator/model-facts.ts';
 import type { Told } from '../simulator/preset-options.ts';
+import type { Preset } from '../simulator/presets.ts';
+import { computedIn, madeIn } from '../simulator/speculation.ts';
 import { CONSTANTS } from '../simulator/step-constants.ts';
 import { stepMs } from '../simulator/steptime.ts';
+import { limitsWords } from './server-words.ts';
 
 /** Steps that are shown as examples: sequences that decode, and their context. */
 const EXAMPLES = [
@@ -13,10 +16,10 @@ const EXAMPLES = [
 ] as const;
 
 export function explained({ preset, terms, model }: Told): string {
-  const { file, limits, step } = preset;
+  const { file, limits } = preset;
   const lines = [
     `${preset.name}: ${file.model}${model ? `, ${(allParameters(model) / 1e9).toFixed(2)} B weights` : ''}, on ${file.gpu}`,
-    `server   --max-num-seqs ${limits.maxNumSeqs} --max-num-batched-tokens ${limits.maxNumBatchedTokens}; ${number(limits.kvTokens)} tokens fit into the KV cache`,
+    `server   ${limitsWords(preset)}`,
     `basis    ${file.basis}`,
     `source   ${file.source}`,
     '',
@@ -32,8 +35,13 @@ export function explained({ preset, terms, model }: Told): string {
   const shown = EXAMPLES.filter(([sequences]) => sequences <= limits.maxNumSeqs);
   const examples = shown.map(([sequences, context]) => [
     `${sequences} × ${number(context)} tokens`,
-    `${stepMs(step, sequences, sequences, sequences * context, 0).toFixed(2)} ms`,
+    `${msOf(preset, sequences, context).toFixed(2)} ms`,
+    `${(msOf(preset, sequences, context) / madeIn(limits.speculation)).toFixed(2)} ms`,
   ]);
-  lines.push(...aligned([['a step that decodes', 'takes'], ...examples], [1]));
+  lines.push(...aligned([['a step that decodes', 'takes', 'a token'], ...examples], [1, 2]));
   return `${lines.join('\n')}\n`;
 }
+
+/** of a step in which so many sequences decode */
+const msOf = ({ step, limits }: Preset, sequences: number, context: number): number =>
+  stepMs(step, sequences, sequences * computedIn(limits.speculation), sequences * context, 0);

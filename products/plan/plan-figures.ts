@@ -4,6 +4,7 @@ import type { PoolStats } from '../../engine/asking/pool/pool-stats.ts';
 import type { Account } from '../../engine/core/item/account.ts';
 import type { EngineState } from '../simulator/engine.ts';
 import type { Preset } from '../simulator/presets.ts';
+import { computedIn, madeIn } from '../simulator/speculation.ts';
 import { expertsMs } from '../simulator/steptime.ts';
 import { meanBetween, type Series } from './series.ts';
 
@@ -115,12 +116,16 @@ function sharesOf({ preset }: Ran, sum: (of: (state: EngineState) => number) => 
   const { t0, perSequence, weights, perToken, perKvToken } = preset.step;
   const all = sum(({ busyMs }) => busyMs);
   const [steps, made] = [sum(state => state.steps), sum(({ outputTokens }) => outputTokens)];
-  const cpu = t0 * steps + perSequence * made;
+  const { speculation } = preset.limits;
+  const decodes = sum(state => state.decodes);
+  const inSteps = made - (madeIn(speculation) - 1) * decodes;
+  const computed = made + (computedIn(speculation) - madeIn(speculation)) * decodes;
+  const cpu = t0 * steps + perSequence * inSteps;
   const kv = perKvToken * sum(({ kvRead }) => kvRead);
-  const experts = expertsMs(preset.step, steps === 0 ? 0 : made / steps);
+  const experts = expertsMs(preset.step, steps === 0 ? 0 : computed / steps);
   const [w, c] = [
     (weights + experts) * steps,
-    perToken * (made + sum(state => state.promptTokens - state.prefixHits)),
+    perToken * (computed + sum(state => state.promptTokens - state.prefixHits)),
   ];
   const root = Math.max(0, all - cpu - kv);
   return {

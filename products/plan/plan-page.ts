@@ -7,6 +7,7 @@ import type { Diagnosis } from '../../engine/running/watch/diagnosis.ts';
 import type { Preset } from '../simulator/presets.ts';
 import type { Figures } from './plan-figures.ts';
 import type { Series } from './series.ts';
+import { limitsWords } from './server-words.ts';
 
 export interface Plan {
   label: string;
@@ -87,11 +88,6 @@ function doubtIn({ endpoints, spread, simulated, items }: Figures): string[] {
     `${name} from ${number(simulated)} of ${number(items)} items. How much of the prompts a cache has hangs on what stands between those that begin alike: with these next to each other in the input, a part tells of the whole`,
     '',
   ];
-}
-
-function limitsWords({ limits }: Preset): string {
-  const { maxNumSeqs, maxNumBatchedTokens, kvTokens } = limits;
-  return `--max-num-seqs ${maxNumSeqs} --max-num-batched-tokens ${maxNumBatchedTokens}; ${number(kvTokens)} tokens fit into the KV cache`;
 }
 
 const HEADER = [

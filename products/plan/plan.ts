@@ -6,6 +6,7 @@ import { beginsOfItem } from '../../engine/asking/agents/begins.ts';
 import { beginsOf } from '../../engine/asking/agents/raw-request.ts';
 import { openingsOf } from '../../engine/asking/agents/request-body.ts';
 import { expandPaths, expectResults } from '../../engine/core/files/input-files.ts';
+import { writesNothing } from '../../engine/core/item/dialects.ts';
 import { dataError, ItemFailure, usageError } from '../../engine/core/item/failure.ts';
 import { failureOf, type Item, isRawRequest } from '../../engine/core/item/item.ts';
 import { counted } from '../../engine/core/item/wording.ts';
@@ -24,7 +25,7 @@ import { GUESSED, type Lengths, lengthsOfLedger } from './lengths.ts';
 import { lengthsOfPilot } from './pilot.ts';
 import type { Figures } from './plan-figures.ts';
 import type { Plan } from './plan-page.ts';
-import { EMBEDDINGS, whyUnforeseen } from './raw-questions.ts';
+import { whyUnforeseen } from './raw-questions.ts';
 import { sampleOf } from './sample.ts';
 import { tableOf } from './table.ts';
 import type { PlanInput } from './virtual-run.ts';
@@ -85,8 +86,8 @@ export async function makePlan(planning: Planning): Promise<Plan> {
     lengths: GUESSED,
   };
   const lengths: Lengths = earlier ?? (await lengthsOfPilot(guessed, sample, { tokenizer, outputTokens }));
-  const writesNothing = items.every(({ request }) => request?.url === EMBEDDINGS);
-  const answers = writesNothing ? 'none: embeddings write nothing' : lengths.words.answers;
+  const isUnwritten = items.every(({ request }) => request !== undefined && writesNothing(request.url));
+  const answers = isUnwritten ? 'none: nothing is written' : lengths.words.answers;
   const table = await tableOf({ ...guessed, lengths }, planning.endpoints, sample, say);
   return {
     label: path,

@@ -3,13 +3,14 @@ import type { RawRequest } from '../../engine/core/item/item.ts';
 import { isObject, type JsonObject } from '../../engine/core/json/pointer.ts';
 import { badRequest, messagesOf } from '../simulator/chat.ts';
 import { blockMessages } from '../simulator/messages.ts';
+import { SHOWN_TO_POOLING } from '../simulator/pooling.ts';
 import { responseMessages } from '../simulator/responses.ts';
 import type { Message, PromptInput } from '../simulator/tokens.ts';
 
 export interface RawQuestion {
   /** each of them is computed: texts, or the tokens themselves */
   asked: ({ texts: PromptInput } | { ids: number[] })[];
-  /** false: nothing is written, as with embeddings */
+  /** false: nothing is written, as with embeddings and scores */
   writes: boolean;
   isChat: boolean;
   /** answers to each */
@@ -28,7 +29,7 @@ const CHATS: ReadonlyMap<string, (body: JsonObject) => Message[]> = new Map([
   ['/v1/messages', blockMessages],
 ]);
 const COMPLETIONS = '/v1/completions';
-export const EMBEDDINGS = '/v1/embeddings';
+const EMBEDDINGS = '/v1/embeddings';
 /** What a completion writes that does not say how much, with OpenAI and vLLM. */
 const USUAL_COMPLETION = 16;
 
@@ -38,7 +39,8 @@ export function whyUnforeseen(
   hasLengths: (url: string) => boolean,
 ): string | undefined {
   const isChat = CHATS.has(url);
-  if (!isChat && url !== COMPLETIONS && url !== EMBEDDINGS) return `${url}, whose work a plan does not know`;
+  if (!isChat && url !== COMPLETIONS && url !== EMBEDDINGS && !SHOWN_TO_POOLING.has(url))
+    return `${url}, whose work a plan does not know`;
   if (hasMedia(body.messages) || (isChat && hasMedia(body.input)))
     return `${url} with images, sound or video, whose tokens a plan does not know`;
   if (!isChat || hasLengths(url) || mostIn(body) !== undefined) return undefined;
@@ -80,8 +82,10 @@ export function rawQuestionOf(path: string, body: JsonObject): RawQuestion {
     const asked = [{ texts: [...first, ...shown(body)] }];
     return { ...all, asked, writes: true, isChat: true, most: mostIn(body) };
   }
-  const asked = askedIn(body.prompt ?? body.input);
-  if (path === EMBEDDINGS) return { ...all, asked, writes: false, isChat: false, choices: 1, most: 0 };
+  const pooled = SHOWN_TO_POOLING.get(path)?.(body).map(texts => ({ texts }));
+  const asked = pooled ?? askedIn(body.prompt ?? body.input);
+  if (pooled || path === EMBEDDINGS)
+    return { ...all, asked, writes: false, isChat: false, choices: 1, most: 0 };
   return { ...all, asked, writes: true, isChat: false, most: mostIn(body) ?? USUAL_COMPLETION };
 }
 

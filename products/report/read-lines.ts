@@ -10,11 +10,8 @@ import { forget, originOf } from '../../engine/core/files/origin.ts';
 import { dataError } from '../../engine/core/item/failure.ts';
 import { type Failure, failureOf, type Item, isItem, isLegacyLike } from '../../engine/core/item/item.ts';
 import { type JsonObject, valueAt } from '../../engine/core/json/pointer.ts';
-import { openParquet } from '../../engine/tables/parquet-rows.ts';
+import { openParquet, tooLong } from '../../engine/tables/parquet-rows.ts';
 import { readTable } from '../../engine/tables/read-table.ts';
-
-/** rows of a table that are held at once */
-const ROWS = 1024;
 
 export interface Reading {
   /** the command that speaks */
@@ -93,13 +90,12 @@ export async function eachRow(
   take: (row: JsonObject, number: number, trouble?: Failure) => void,
 ): Promise<void> {
   if (isParquet(path)) {
-    const { rows } = await openParquet(path);
-    let from = 0;
-    for (let some = await rows(from, ROWS); some.length > 0; some = await rows(from, from + ROWS)) {
-      for (const [at, row] of some.entries()) take(row, from + at + 1);
-      from += some.length;
-    }
-    return;
+    const file = await openParquet(path);
+    return file.each(0, maxLine, (row, at) => {
+      if (row !== null) take(row, at + 1);
+      else take({}, at + 1, { stage: 'ingest', code: 'line-too-long', message: tooLong(maxLine) });
+      return true;
+    });
   }
   const items = readTable(inputsOf([path]), {
     maxLine,

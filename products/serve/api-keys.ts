@@ -65,13 +65,36 @@ export function readKeys(data: string): KeyRecord[] | null {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw dataError(`${path}: expected the keys of fw keys, found ${(error as NodeJS.ErrnoException).code}`);
   }
+  const keys = keysIn(text);
+  if (keys === null)
+    throw dataError(`${path}: expected {"keys": […]} as fw keys writes it, found something else`);
+  for (const one of keys) {
+    const strange = Object.keys(one).find(field => !FIELDS.has(field));
+    if (strange !== undefined && one.revoked === undefined)
+      throw dataError(
+        `${path}: expected what this version knows of keys, found ${JSON.stringify(strange.slice(0, 40))} at ${one.id} of ${one.name}, ` +
+          'which a newer one may have written: serve this folder with that one, or revoke that key with it',
+      );
+  }
+  return keys;
+}
+
+/** A limit that is not known would hold no more: a key that has one is not read as if it had none. */
+const FIELDS: ReadonlySet<string> = new Set(
+  Object.keys({
+    ...{ id: 0, name: 0, sha256: 0, scopes: 0, created: 0, revoked: 0, expires: 0, models: 0 },
+    ...{ parallel: 0, rpm: 0, tpm: 0, tokens_per_day: 0, storage: 0, batches: 0 },
+  } satisfies Record<keyof KeyRecord, 0>),
+);
+
+/** Null where it is none that fw wrote. */
+function keysIn(text: string): KeyRecord[] | null {
   try {
     const { keys } = JSON.parse(text) as { keys: KeyRecord[] };
-    if (Array.isArray(keys) && keys.every(isKey)) return keys;
+    return Array.isArray(keys) && keys.every(isKey) ? keys : null;
   } catch {
-    // said below
+    return null;
   }
-  throw dataError(`${path}: expected {"keys": […]} as fw keys writes it, found something else`);
 }
 
 function isKey(one: Partial<KeyRecord> | null): boolean {

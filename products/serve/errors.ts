@@ -67,6 +67,9 @@ export const comeAgain = (
 /** Retry-After: as long as it may take until another one is there. */
 export const stopping = (): ApiError => comeAgain(503, 'The server is being stopped.', 'stopping', 5);
 
+/** It is being stopped, or has lost DIR to another one: who ends it says why. */
+export const isStopping = (error: unknown): boolean => error instanceof ApiError && error.code === 'stopping';
+
 /** What a full disk throws becomes a 507; all else is as it was. */
 export const ofDisk = (error: unknown): unknown =>
   isFull(error)

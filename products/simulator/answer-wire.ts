@@ -1,7 +1,7 @@
 /**
  * Answers on the wire: whole, as a stream of events, or broken off half-way.
  *
- * A stream is one event with the role, one for each token of the text, one with the finish_reason, one with the usage
+ * A stream is one event with the role, one for each token of the text (for the tokens of each step where it drafts), one with the finish_reason, one with the usage
  * where the request asked for it, then `[DONE]`.
  */
 import type { ServerResponse } from 'node:http';
@@ -41,7 +41,8 @@ function logprobsOf({ kind, chances }: Reply, from = 0, to?: number, offset = 0)
   return kind === 'chat' ? chatLogprobs(tokens) : completionLogprobs(tokens, offset);
 }
 
-export function scriptOf(reply: Reply, now: number): Script {
+/** `joined`: tokens that come together are one event, as those of a step are that checks drafts; of a chat or completion in text. */
+export function scriptOf(reply: Reply, now: number, joined = false): Script {
   if (reply.wire !== undefined) return reply.wire.script(reply, now);
   const { kind, id, model, text, echo, finish, stopReason, usage, includeUsage, usageInEach } = reply;
   const object = kind === 'chat' ? 'chat.completion.chunk' : 'text_completion';
@@ -66,11 +67,12 @@ export function scriptOf(reply: Reply, now: number): Script {
     }
     // a share of tokens is a quotient of whole numbers, which may be a little less than it
     for (const end = Math.floor(share * tokens.length + 1e-6); at < end; ) {
-      const token = tokens[at]!;
-      const logprobs = logprobsOf(reply, at, at + 1, offset);
-      offset += token.length;
-      at++;
-      const content = JSON.stringify(token);
+      const next = joined ? end : at + 1;
+      const said = tokens.slice(at, next).join('');
+      const logprobs = logprobsOf(reply, at, next, offset);
+      offset += said.length;
+      at = next;
+      const content = JSON.stringify(said);
       events += piece(kind === 'chat' ? `{"content":${content}}` : content, logprobs, goesOn);
     }
     return events;

@@ -17,17 +17,17 @@ export function chatOf(body: string, request: Buffer, settings: ChatSettings): R
   const question = parseObject(body);
   const { tools, tool_choice: choice, reasoning_effort: effort, ...rest } = question;
   const reasons = typeof effort === 'string' && effort !== 'none';
-  const isCalling = Array.isArray(tools) && tools.length > 0 && choice !== 'none';
-  if (!isCalling && !reasons) return replyTo(body, request, settings);
+  const hasTools = Array.isArray(tools) && tools.length > 0;
+  if (!hasTools && !reasons) return replyTo(body, request, settings);
   const model = modelAsked(question, settings.model);
-  checkFields(rest, 'chat', settings.byPriority);
+  checkFields(hasTools ? rest : question, 'chat', settings.byPriority);
   if (question.logprobs === true)
     throw badRequest('logprobs: the simulator gives none of an answer with tools or reasoning.');
   const messages = messagesOf(question.messages);
   const asked: Asked = {
     question: rest,
     messages,
-    tools: isCalling ? tools.map(toolIn) : [],
+    tools: hasTools ? tools.map(toolIn) : [],
     choice: choiceOf(choice),
     isResult: messages.at(-1)?.role === 'tool',
     reasons,
@@ -47,6 +47,7 @@ function toolIn(tool: unknown): Tool {
 
 function choiceOf(choice: unknown): Asked['choice'] {
   if (choice === undefined || choice === null || choice === 'auto') return 'auto';
+  if (choice === 'none') return 'none';
   if (choice === 'required') return 'must';
   if (isObject(choice) && isObject(choice.function) && typeof choice.function.name === 'string')
     return { name: choice.function.name };

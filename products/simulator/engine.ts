@@ -11,7 +11,8 @@
  */
 import type { Preset } from './presets.ts';
 import { type Counts, type Limits, type Outcome, Scheduler, type Step } from './scheduler.ts';
-import { type Handle, Member, type Sequence } from './sequence.ts';
+import { DoesNotFit, type Handle, Member, type Sequence } from './sequence.ts';
+import { computedIn } from './speculation.ts';
 import { decodeMs, decodeStepsBy, type StepTimes, stepMs } from './steptime.ts';
 import { BLOCK } from './tokens.ts';
 
@@ -60,9 +61,10 @@ export class Engine {
   /** @throws RangeError where the limits are none that vLLM would start with */
   constructor(preset: Preset, limits: Partial<Limits> = {}) {
     const within = { ...preset.limits, ...limits };
-    if (within.maxNumBatchedTokens < within.maxNumSeqs) {
+    const least = within.maxNumSeqs * computedIn(within.speculation);
+    if (within.maxNumBatchedTokens < least) {
       throw new RangeError(
-        `expected max-num-batched-tokens of at least max-num-seqs (${within.maxNumSeqs}), found ${within.maxNumBatchedTokens}`,
+        `expected max-num-batched-tokens of at least ${least}, what the sequences of max-num-seqs decode in a step, found ${within.maxNumBatchedTokens}`,
       );
     }
     this.#times = preset.step;
@@ -89,12 +91,12 @@ export class Engine {
     // the last token is sampled and never computed
     const most = tokensHeld - prompt.tokens + 1;
     if (most < 1) {
-      throw new RangeError(
+      throw new DoesNotFit(
         `expected a prompt of at most ${tokensHeld} tokens, found ${prompt.tokens}: more than the KV cache holds`,
       );
     }
     if (!Number.isInteger(output) || output < 1 || output > most) {
-      throw new RangeError(
+      throw new DoesNotFit(
         `expected 1 to ${most} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
       );
     }
@@ -161,7 +163,9 @@ export class Engine {
     return {
       ...counts,
       steps: counts.steps + over,
-      outputTokens: counts.outputTokens + over * decoding.count,
+      // of drafted tokens a part may have been counted
+      outputTokens: Math.floor(counts.outputTokens + over * decoding.madeInStep),
+      decodes: counts.decodes + over * decoding.count,
       running: running.size,
       waiting: waiting.size + this.#known.length + this.#next.length,
       kvUsage: this.#scheduler.kvUsage(over),
@@ -172,20 +176,20 @@ export class Engine {
   }
 
   /** How long the first `steps` of the stretch take; more than one only decode. */
-  #stretchMs({ sequences, tokens, kv, attention }: Step, steps: number): number {
+  #stretchMs(step: Step, steps: number): number {
     const times = this.#times;
+    const { sequences, tokens, kv, attention } = step;
     return (
       this.#factor *
-      (steps === 1 ? stepMs(times, sequences, tokens, kv, attention) : decodeMs(times, sequences, kv, steps))
+      (steps === 1 ? stepMs(times, sequences, tokens, kv, attention) : decodeMs(times, step, steps))
     );
   }
 
   /** The step of the stretch that runs at `now`, from 1; 0 where none runs. */
   #runningAt(now: number): number {
     if (this.#step === null || this.#length <= 1) return this.#length;
-    const { sequences, kv } = this.#step;
     const passed = (now - this.#from) / this.#factor;
-    return Math.min(this.#length, decodeStepsBy(this.#times, sequences, kv, passed));
+    return Math.min(this.#length, decodeStepsBy(this.#times, this.#step, passed));
   }
 
   #plan(now: number): void {
@@ -216,9 +220,8 @@ export class Engine {
   }
 }
 
-/** The context that the first `steps` of a stretch read: that of sequences which decode grows by one each step. */
-const stretchKv = ({ sequences, kv }: Step, steps: number) =>
-  steps * kv + (sequences * steps * (steps - 1)) / 2;
+/** The context that the first `steps` of a stretch read. */
+const stretchKv = ({ kv, growth }: Step, steps: number) => steps * kv + (growth * steps * (steps - 1)) / 2;
 
 function tell(at: number, { firsts, progressed, ended }: Outcome): void {
   for (const member of firsts) {

@@ -208,7 +208,7 @@ export class RequestHandler {
     const listener: Listener = {
       firstToken() {
         if (streamed) {
-          script = scriptOf(reply, now());
+          script = scriptOf(reply, now(), backend.speculation !== undefined);
           startStream(response);
           response.write(script.upTo(fault ? 0 : 1 / Math.max(1, reply.usage.completion)));
         }

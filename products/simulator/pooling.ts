@@ -25,31 +25,56 @@ const SIDES = [
   ['text_1', 'text_2'],
 ] as const;
 
-/** `request` is the hash of `body`, here and below. @throws Refusal */
-export function scoresOf(body: string, request: Buffer, settings: ChatSettings): Reply {
-  const question = parseObject(body);
+/** The two texts of each score. */
+function pairsIn(question: Question): (readonly [string, string])[] {
   const names = SIDES.find(([one, other]) => question[one] != null && question[other] != null);
   if (names === undefined)
     throw badRequest('expected queries and documents, or text_1 and text_2: Field required.');
   const [one, other] = [textsIn(question, names[0]), textsIn(question, names[1])];
   if (one.length !== 1 && one.length !== other.length)
     throw badRequest('Input lengths must be either 1:1, 1:N or N:N');
-  const pairs = other.map((text, at) => [one[one.length === 1 ? 0 : at] as string, text] as const);
+  return other.map((text, at) => [one[one.length === 1 ? 0 : at] as string, text] as const);
+}
+
+/** A query and the texts that are ranked by it. */
+function rankedIn(question: Question): { query: string; documents: string[] } {
+  const { query } = question;
+  if (typeof query !== 'string') throw badRequest('query: expected a string.');
+  return { query, documents: textsIn(question, 'documents') };
+}
+
+const shownOfPairs = (pairs: readonly (readonly [string, string])[]): string[] =>
+  pairs.map(([left, right]) => `${left}\n${right}`);
+const shownOfRanks = ({ query, documents }: ReturnType<typeof rankedIn>): string[] =>
+  documents.map(text => `${query}\n${text}`);
+
+/** What a model is shown of a request, each text on its own, by its path. @throws Refusal */
+export const SHOWN_TO_POOLING: ReadonlyMap<string, (question: Question) => string[]> = new Map([
+  ...['/score', '/v1/score'].map(path => [path, (one: Question) => shownOfPairs(pairsIn(one))] as const),
+  ...['/rerank', '/v1/rerank', '/v2/rerank'].map(
+    path => [path, (one: Question) => shownOfRanks(rankedIn(one))] as const,
+  ),
+  ...['/classify', '/v1/classify', '/pooling'].map(path => [path, inputsIn] as const),
+]);
+
+/** `request` is the hash of `body`, here and below. @throws Refusal */
+export function scoresOf(body: string, request: Buffer, settings: ChatSettings): Reply {
+  const question = parseObject(body);
+  const pairs = pairsIn(question);
   const data = pairs.map(
     ([left, right], index) => `{"index":${index},"object":"score","score":${nearness(left, right)}}`,
   );
-  const prompts = pairs.map(([left, right]) => `${left}\n${right}`);
-  return replyOf('score', question, request, settings, prompts, `[${data.join(',')}]`);
+  return replyOf('score', question, request, settings, shownOfPairs(pairs), `[${data.join(',')}]`);
 }
 
 /** @throws Refusal */
 export function rerankedOf(body: string, request: Buffer, settings: ChatSettings): Reply {
   const question = parseObject(body);
-  const { query, top_n: most = 0 } = question;
-  if (typeof query !== 'string') throw badRequest('query: expected a string.');
+  const { top_n: most = 0 } = question;
+  const asked = rankedIn(question);
+  const { query, documents } = asked;
   if (!Number.isInteger(most))
     throw badRequest(`top_n: expected a whole number, got ${JSON.stringify(most)}.`);
-  const documents = textsIn(question, 'documents');
   const ranked = documents
     .map((text, index) => ({ index, text, score: nearness(query, text) }))
     .sort((a, b) => b.score - a.score || a.index - b.index)
@@ -58,8 +83,7 @@ export function rerankedOf(body: string, request: Buffer, settings: ChatSettings
     ({ index, text, score }) =>
       `{"index":${index},"document":{"text":${JSON.stringify(text)},"multi_modal":null},"relevance_score":${score}}`,
   );
-  const prompts = documents.map(text => `${query}\n${text}`);
-  const reply = replyOf('rerank', question, request, settings, prompts, `[${results.join(',')}]`);
+  const reply = replyOf('rerank', question, request, settings, shownOfRanks(asked), `[${results.join(',')}]`);
   return { ...reply, kind: 'rerank' };
 }
 

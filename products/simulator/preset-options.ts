@@ -127,7 +127,7 @@ export function splitOf(text: string): number {
   );
 }
 
-/** Exit 64 on an unknown card, or where the model does not fit. */
+/** Exit 64 on an unknown card, or where the model does not fit: its cause is then a DoesNotFit. */
 export function presetOn(
   model: ModelFacts,
   gpu: string,
@@ -145,6 +145,6 @@ export function presetOn(
       utilization,
     });
   } catch (error) {
-    throw error instanceof RangeError ? usageError(error.message) : error;
+    throw error instanceof RangeError ? Object.assign(usageError(error.message), { cause: error }) : error;
   }
 }

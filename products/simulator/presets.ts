@@ -23,6 +23,7 @@ import qwen3bH100 from './presets/qwen2.5-3b-h100.json' with { type: 'json' };
 import qwen3bAda from './presets/qwen2.5-3b-rtx6000ada.json' with { type: 'json' };
 import qwen7bA6000 from './presets/qwen2.5-7b-a6000.json' with { type: 'json' };
 import type { Limits } from './scheduler.ts';
+import { computedIn, MOST_DRAFTED, speculating } from './speculation.ts';
 import type { StepTimes } from './steptime.ts';
 
 /** A preset file, as preset.schema.json describes it. */
@@ -152,6 +153,8 @@ export interface ServerFlags {
   maxNumBatchedTokens?: number | undefined;
   /** share of the memory that weights, activations and KV cache may take together; 0.9 is vLLM's default */
   gpuMemoryUtilization?: number | undefined;
+  /** tokens drafted for a sequence and step, the share of them that is accepted, and ms of a step that drafting takes */
+  speculative?: { tokens: number; acceptance: number; draftMs: number } | undefined;
 }
 
 /** The share of the memory for which presets say how many tokens the KV cache holds, where they do not say another. */
@@ -165,12 +168,26 @@ export const USUAL_UTILIZATION = 0.9;
 export function withFlags(preset: Preset, flags: ServerFlags): Preset {
   const { file, limits } = preset;
   const { maxNumSeqs = limits.maxNumSeqs, maxNumBatchedTokens = limits.maxNumBatchedTokens } = flags;
+  const { speculative } = flags;
+  const speculation = speculative
+    ? speculating(speculative.tokens, speculative.acceptance)
+    : limits.speculation;
+  if (speculation && maxNumBatchedTokens < maxNumSeqs * computedIn(speculation)) {
+    throw new RangeError(
+      `expected --max-num-batched-tokens of at least --max-num-seqs × (1 + --speculative-tokens), ${maxNumSeqs * computedIn(speculation)}, found ${maxNumBatchedTokens}: here all sequences that run are in each step`,
+    );
+  }
   if (maxNumBatchedTokens < maxNumSeqs) {
     throw new RangeError(
       `expected --max-num-batched-tokens of at least --max-num-seqs (${maxNumSeqs}), found ${maxNumBatchedTokens}: vLLM would not start either`,
     );
   }
-  return { ...preset, limits: { maxNumSeqs, maxNumBatchedTokens, kvTokens: kvTokensAt(flags, file) } };
+  const { step } = preset;
+  return {
+    ...preset,
+    step: speculative ? { ...step, t0: step.t0 + speculative.draftMs } : step,
+    limits: { maxNumSeqs, maxNumBatchedTokens, kvTokens: kvTokensAt(flags, file), speculation },
+  };
 }
 
 function kvTokensAt({ gpuMemoryUtilization: share }: ServerFlags, file: PresetFile): number {
@@ -229,17 +246,56 @@ export const SERVER_OPTIONS = {
     description:
       "Share of the GPU's memory for the server, which sets the size of the KV cache. Needs --preset. Default: 0.9.",
   },
+  'speculative-tokens': {
+    type: 'integer',
+    minimum: 1,
+    maximum: MOST_DRAFTED,
+    description:
+      'Speculative decoding: tokens drafted for each sequence and step (num_speculative_tokens of vLLM). Default: none.',
+  },
+  'acceptance-rate': {
+    type: 'number',
+    minimum: 0,
+    maximum: 1,
+    description: 'Share of drafted tokens that is accepted, as the log and /metrics of a server say it.',
+  },
+  'draft-ms': {
+    type: 'number',
+    minimum: 0,
+    maximum: 1000,
+    description: 'Milliseconds that drafting adds to a step. Default: 0, as of n-grams.',
+  },
 } as const satisfies OptionSchemas;
 
 /** The server of the preset with these flags. Exit 64 where it would not start. */
 export function withServerOptions(preset: Preset, options: OptionsOf<typeof SERVER_OPTIONS>): Preset {
+  const speculative = speculativeOf(options);
   try {
     return withFlags(preset, {
       maxNumSeqs: options['max-num-seqs'],
       maxNumBatchedTokens: options['max-num-batched-tokens'],
       gpuMemoryUtilization: options['gpu-memory-utilization'],
+      speculative,
     });
   } catch (error) {
     throw error instanceof RangeError ? usageError(error.message) : error;
   }
+}
+
+function speculativeOf({
+  'speculative-tokens': tokens,
+  'acceptance-rate': acceptance,
+  'draft-ms': draftMs,
+}: OptionsOf<typeof SERVER_OPTIONS>): ServerFlags['speculative'] {
+  if (tokens === undefined) {
+    const flag =
+      acceptance !== undefined ? 'acceptance-rate' : draftMs !== undefined ? 'draft-ms' : undefined;
+    if (flag !== undefined) throw usageError(`expected --speculative-tokens with --${flag}, found none`);
+    return undefined;
+  }
+  if (acceptance === undefined)
+    throw usageError(
+      'expected --acceptance-rate with --speculative-tokens, found none: accepted tokens over drafted ones, 0 to 1',
+    );
+  return { tokens, acceptance, draftMs: draftMs ?? 0 };
 }

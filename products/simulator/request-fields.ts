@@ -32,7 +32,7 @@ const without = (what: string, ...nothing: string[]): Check =>
   only(`is not supported by the simulator: it ${what}.`, ...nothing);
 
 const penalty = number('in [-2, 2]', value => Math.abs(value) <= 2);
-const TOOLS = 'makes no tool calls';
+const TOOLS = 'calls `tools`, as `tool_choice` says, and not what older clients call functions';
 const FEW_STOPS = 1_000;
 
 /** Of chats, completions and embeddings. */
@@ -110,14 +110,9 @@ const CHAT: ReadonlyMap<string, Check> = new Map([
   ['max_completion_tokens', heard],
   ['logprobs', flag],
   ['top_logprobs', topLogprobs],
-  [
-    'tools',
-    only(
-      'is refused: "auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set; the simulator makes no tool calls.',
-      '[]',
-    ),
-  ],
-  ['tool_choice', only('needs `tools`, and the simulator makes no tool calls.', '"none"')],
+  // with tools in it a question is chat-tools.ts's
+  ['tools', only('must be a list of functions: {"type": "function", "function": {"name": …}}.', '[]')],
+  ['tool_choice', only('needs `tools`, a list of functions, to choose from.', '"none"')],
   ['functions', without(TOOLS, '[]')],
   ['function_call', without(TOOLS, '"none"')],
   ['parallel_tool_calls', flag],

@@ -7,12 +7,13 @@
  * With `--scheduling-policy priority` who waits is in the order of (priority, arrival), and the last in that order of all
  * that run is preempted. A place is taken from nobody: the most urgent one waits for a sequence to end like any other.
  *
- *   waiting ─(a place, blocks)─> prefill in chunks ─> decode, one token a step ─> over
+ *   waiting ─(a place, blocks)─> prefill in chunks ─> decode, one token a step (more with drafts) ─> over
  *      ^───────────────── preempted: starts again, its tokens are kept ──┘
  */
 import { Blocks } from './blocks.ts';
-import { Decoding, madeBy } from './decoding.ts';
+import { Decoding } from './decoding.ts';
 import { List, type Member, tokensToCompute } from './sequence.ts';
+import { computedIn, type Speculation } from './speculation.ts';
 import { BLOCK } from './tokens.ts';
 
 export interface Limits {
@@ -22,6 +23,8 @@ export interface Limits {
   kvTokens: number;
   /** by the priority of sequences, and not by their arrival alone */
   byPriority?: boolean;
+  /** undefined where each token is made by a step of its own */
+  speculation?: Speculation | undefined;
 }
 
 /** What a step works on: the terms of its duration. */
@@ -30,6 +33,8 @@ export interface Step {
   tokens: number;
   kv: number;
   attention: number;
+  /** tokens of context by which `kv` grows in each step of a row that only decodes */
+  growth: number;
   /** in how many steps from this one on nothing but decoding happens, and nothing else could */
   alike: number;
 }
@@ -49,13 +54,15 @@ export interface Counts {
   prefixHits: number;
   promptTokens: number;
   outputTokens: number;
+  /** how often a sequence decoded in a step */
+  decodes: number;
 }
 
 const blocksOf = (tokens: number) => Math.ceil(tokens / BLOCK);
 
 export class Scheduler {
   readonly blocks: Blocks;
-  readonly decoding = new Decoding();
+  readonly decoding: Decoding;
   readonly waiting = new List();
   readonly running = new List();
   readonly counts: Counts = {
@@ -65,8 +72,11 @@ export class Scheduler {
     prefixHits: 0,
     promptTokens: 0,
     outputTokens: 0,
+    decodes: 0,
   };
   readonly #limits: Limits;
+  /** tokens that a step computes of one that decodes */
+  readonly #width: number;
   /** the running sequence whose prompt did not fit into one step; always the last of them */
   #chunking: Member | null = null;
   readonly #prefilled: Member[] = [];
@@ -76,6 +86,8 @@ export class Scheduler {
 
   constructor(limits: Limits) {
     this.#limits = limits;
+    this.#width = computedIn(limits.speculation);
+    this.decoding = new Decoding(limits.speculation);
     this.blocks = new Blocks(Math.floor(limits.kvTokens / BLOCK));
   }
 
@@ -116,14 +128,15 @@ export class Scheduler {
     const step = counts.steps + 1;
     const preemptions = counts.preemptions;
     while (decoding.blocks(step, 1) > blocks.free) this.#preempt();
-    const chunk = this.#chunkWithin(maxNumBatchedTokens - decoding.count, step);
+    const chunk = this.#chunkWithin(maxNumBatchedTokens - this.#width * decoding.count, step);
     blocks.take(decoding.blocks(step, 1));
     const decoders = decoding.count;
     const plan: Step = {
       sequences: decoders,
-      tokens: decoders,
+      tokens: this.#width * decoders,
       kv: decoding.kv(step),
       attention: 0,
+      growth: decoding.madeInStep,
       alike: 1,
     };
     const chunking = this.#chunking;
@@ -141,8 +154,7 @@ export class Scheduler {
     if (plan.sequences === 0) return null;
     // who waits now waits for a place or for blocks, and neither comes free while all decode
     if (admitting && this.#chunking === null && plan.sequences === decoders) {
-      const fits = 1 + decoding.stepsWithin(step + 1, blocks.free);
-      plan.alike = Math.min(decoding.nextEvent() - counts.steps, fits);
+      plan.alike = 1 + decoding.stepsWithin(step + 1, blocks.free, decoding.nextEvent() - step);
     }
     return plan;
   }
@@ -154,11 +166,12 @@ export class Scheduler {
     firsts.length = 0;
     progressed.length = 0;
     ended.length = 0;
-    counts.outputTokens += decoding.count * steps + this.#prefilled.length;
+    counts.outputTokens += decoding.madeInStep * steps + this.#prefilled.length;
+    counts.decodes += decoding.count * steps;
     this.blocks.take(decoding.blocks(counts.steps + 2, steps - 1));
     counts.steps += steps;
     for (let member = decoding.dueAt(counts.steps); member; member = decoding.dueAt(counts.steps)) {
-      member.made = madeBy(member, counts.steps);
+      member.made = decoding.madeBy(member, counts.steps);
       if (member.made === member.sequence.output) {
         this.#leave(member, 'over');
         ended.push(member);
@@ -187,7 +200,7 @@ export class Scheduler {
 
   /** Takes a member out of the running ones and gives its blocks back. */
   #leave(member: Member, phase: 'waiting' | 'over'): void {
-    if (member.place >= 0) this.decoding.stop(member, this.counts.steps);
+    if (member.place >= 0) this.counts.outputTokens -= this.decoding.stop(member, this.counts.steps);
     else this.#prefillTokens -= tokensToCompute(member) - member.computed;
     if (this.#chunking === member) this.#chunking = null;
     this.blocks.release(member.held, member.taken - member.held.length);

@@ -122,3 +122,6 @@ export class List {
     this.size--;
   }
 }
+
+/** Cards that cannot hold a model or a request, or that a model cannot be split over: to who asks which can, an answer. */
+export class DoesNotFit extends RangeError {}

@@ -142,7 +142,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       ? engineBackend(preset, clock, maxModelLength, byPriority)
       : delayBackend({ latency, draws, clock, maxModelLength });
     backend.slow(controls.now.slowdown);
-    return { backend, metrics: new Metrics({ model, maxModelLength, names, kvBlocks: backend.kvBlocks }) };
+    const { kvBlocks, speculation } = backend;
+    return { backend, metrics: new Metrics({ model, maxModelLength, names, kvBlocks, speculation }) };
   };
   let core = coreOf();
 

@@ -3,6 +3,7 @@
  * computed, what is exchanged, each over what the data sheet says and by how much of that others have measured. No
  * constant here was fitted to runs of a whole server; step-constants.ts has each with its source.
  */
+
 import type { Card } from './cards.ts';
 import {
   defaultLimits,
@@ -15,6 +16,7 @@ import {
 } from './kv-room.ts';
 import { type ModelFacts, type Parameters, parametersOf } from './model-facts.ts';
 import { type PresetFile, USUAL_UTILIZATION } from './presets.ts';
+import { DoesNotFit } from './sequence.ts';
 import { CONSTANTS } from './step-constants.ts';
 import type { Storage } from './weight-storage.ts';
 
@@ -41,7 +43,7 @@ export function presetOfFacts(model: ModelFacts, machine: Machine): Made {
   expectSplit(model, machine.tp);
   const limits = defaultLimits(machine.card);
   const memory = memoryOf(model, machine, limits.maxNumBatchedTokens);
-  if (memory.kvTokens < LEAST_TOKENS) throw new RangeError(doesNotFit(model, machine, memory));
+  if (memory.kvTokens < LEAST_TOKENS) throw new DoesNotFit(doesNotFit(model, machine, memory));
   const step = stepOf(model, machine);
   const { card, tp } = machine;
   const name = [model.name, card.name, tp > 1 ? `tp${tp}` : ''].filter(part => part !== '').join('-');
@@ -97,19 +99,19 @@ const plainName = (name: string): string =>
 function expectSplit(model: ModelFacts, tp: number): void {
   const { heads, kvHeads, name, stored, experts, dense } = model;
   if (heads % tp !== 0) {
-    throw new RangeError(
+    throw new DoesNotFit(
       `${name}: expected --tp that divides its ${heads} attention heads, found ${tp}: vLLM would not start either`,
     );
   }
   if (!isEven(model, tp)) {
-    throw new RangeError(
+    throw new DoesNotFit(
       `${name}: expected --tp that divides its ${kvHeads} KV heads or is a multiple of them, found ${tp}: vLLM would not start either`,
     );
   }
   const { block = 1 } = stored;
   for (const width of [experts?.width ?? 0, dense.width])
     if ((width / tp) % block !== 0) {
-      throw new RangeError(
+      throw new DoesNotFit(
         `${name}: expected --tp that leaves each card a multiple of ${block} (quantization_config.weight_block_size) of a feed-forward layer of ${width}, found ${tp}: vLLM would not start either`,
       );
     }

@@ -3,7 +3,7 @@
  *
  *   T = t0 + t_seq·B + √((W + E(n))² + (c·n)²) + κ·KV + α·Σ(q·ctx) + R(n)        milliseconds
  *
- * B sequences, n tokens (one for each that decodes, and the chunks of prompts), KV tokens of context over all of them,
+ * B sequences, n tokens (one for each that decodes and its drafts, and the chunks of prompts), KV tokens of context over all of them,
  * q tokens of a chunk that ends at context ctx. The root is a roofline with a rounded knee: reading the weights and
  * computing overlap, so that the slower of the two decides. It was fitted on the measured per-operation tables of
  * vidur (data/profiling/compute); docs/simulator.md has sources, fits and errors. E(n) is reading those experts that n
@@ -99,47 +99,55 @@ export function scaledTimes(times: StepTimes, factor: number): StepTimes {
   };
 }
 
-/** `steps` steps in which the same sequences decode, so that the context of `kv` in the first grows by one each. */
-export function decodeMs(times: StepTimes, sequences: number, kv: number, steps: number): number {
+/** The first of a row of steps in which the same sequences decode, so that their context grows by `growth` tokens in each. */
+export interface DecodeStep {
+  sequences: number;
+  tokens: number;
+  kv: number;
+  growth: number;
+}
+
+export function decodeMs(times: StepTimes, first: DecodeStep, steps: number): number {
+  const { sequences, tokens, kv, growth } = first;
   return (
-    steps * stepMs(times, sequences, sequences, 0, 0) +
-    times.perKvToken * grownKv(sequences, kv, steps) +
+    steps * stepMs(times, sequences, tokens, 0, 0) +
+    times.perKvToken * grownKv(growth, kv, steps) +
     (times.window
-      ? times.window.perKvToken * windowKv(times.window.tokens * sequences, sequences, kv, steps)
+      ? times.window.perKvToken * windowKv(times.window.tokens * sequences, growth, kv, steps)
       : 0)
   );
 }
 
-/** The context that so many steps read, which grows by one a sequence and step. */
-const grownKv = (sequences: number, kv: number, steps: number) =>
-  steps * kv + (sequences * steps * (steps - 1)) / 2;
+/** The context that so many steps read. */
+const grownKv = (growth: number, kv: number, steps: number) =>
+  steps * kv + (growth * steps * (steps - 1)) / 2;
 
 /** The same where no more than `most` is read in a step. */
-function windowKv(most: number, sequences: number, kv: number, steps: number): number {
-  const growing = Math.min(steps, Math.max(0, Math.ceil((most - kv) / sequences)));
-  return grownKv(sequences, kv, growing) + (steps - growing) * most;
+function windowKv(most: number, growth: number, kv: number, steps: number): number {
+  const growing = Math.min(steps, Math.max(0, Math.ceil((most - kv) / growth)));
+  return grownKv(growth, kv, growing) + (steps - growing) * most;
 }
 
 /** The fewest such steps, at least one, that last `ms` or longer: the number of the one that is running then. */
-export function decodeStepsBy(times: StepTimes, sequences: number, kv: number, ms: number): number {
+export function decodeStepsBy(times: StepTimes, first: DecodeStep, ms: number): number {
   // decodeMs is a·steps² + b·steps, solved in the form that loses no digits; with a window it only begins like that
-  const a = (times.perKvToken * sequences) / 2;
-  const b = decodeMs(times, sequences, kv, 1) - a;
+  const a = (times.perKvToken * first.growth) / 2;
+  const b = decodeMs(times, first, 1) - a;
   let steps = Math.max(1, Math.ceil((2 * ms) / (b + Math.sqrt(b * b + 4 * a * ms))));
-  if (times.window) return firstStepBy(times, sequences, kv, ms);
-  while (steps > 1 && decodeMs(times, sequences, kv, steps - 1) >= ms) steps--;
-  while (decodeMs(times, sequences, kv, steps) < ms) steps++;
+  if (times.window) return firstStepBy(times, first, ms);
+  while (steps > 1 && decodeMs(times, first, steps - 1) >= ms) steps--;
+  while (decodeMs(times, first, steps) < ms) steps++;
   return steps;
 }
 
 /** Between powers of two, then by halves: each step lasts longer than nothing. */
-function firstStepBy(times: StepTimes, sequences: number, kv: number, ms: number): number {
+function firstStepBy(times: StepTimes, first: DecodeStep, ms: number): number {
   let high = 1;
-  while (decodeMs(times, sequences, kv, high) < ms) high *= 2;
+  while (decodeMs(times, first, high) < ms) high *= 2;
   let low = high / 2;
   while (high - low > 1) {
     const middle = Math.floor((low + high) / 2);
-    if (decodeMs(times, sequences, kv, middle) < ms) low = middle;
+    if (decodeMs(times, first, middle) < ms) low = middle;
     else high = middle;
   }
   return high;

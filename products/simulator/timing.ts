@@ -9,6 +9,7 @@ import type { Latency } from './control.ts';
 import { Engine, type EngineState } from './engine.ts';
 import type { Preset } from './presets.ts';
 import { type Draws, PURPOSE } from './random.ts';
+import type { Speculation } from './speculation.ts';
 import { BLOCK, type PromptInput, prefixCache, promptOf, tokensOf } from './tokens.ts';
 
 export interface Work {
@@ -50,6 +51,7 @@ export interface Backend {
   slow(factor: number): void;
   /** the server that is modelled, for its metrics; undefined where none is */
   kvBlocks: number | undefined;
+  speculation: Speculation | undefined;
 }
 
 /**
@@ -124,9 +126,11 @@ export function delayBackend({ latency, draws, clock, maxModelLength }: DelaySet
     prefixHits: 0,
     promptTokens: 0,
     outputTokens: 0,
+    decodes: 0,
   };
   return {
     kvBlocks: undefined,
+    speculation: undefined,
     slow(next) {
       factor = next;
     },
@@ -247,6 +251,7 @@ export function engineBackend(
 
   return {
     kvBlocks,
+    speculation: preset.limits.speculation,
     live: () => engine.state(upTo(clock.now())),
     slow(factor) {
       reached = upTo(clock.now());

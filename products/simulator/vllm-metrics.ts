@@ -3,6 +3,7 @@
  * tokens) is read from it at the moment of asking; what is known of requests that have ended is kept here.
  */
 
+import { madeIn, type Speculation } from './speculation.ts';
 import type { Live, ReplyTimes } from './timing.ts';
 import { BLOCK } from './tokens.ts';
 
@@ -40,6 +41,7 @@ export interface Served {
   names: MetricNames;
   /** blocks of the KV cache, where there is an engine */
   kvBlocks: number | undefined;
+  speculation: Speculation | undefined;
 }
 
 interface Histogram {
@@ -123,7 +125,7 @@ export class Metrics {
   }
 
   text(live: Live): string {
-    const { model, names, kvBlocks } = this.#served;
+    const { model, names, kvBlocks, speculation } = this.#served;
     const common = `engine="0",model_name="${escaped(model)}"`;
     const lines: string[] = [];
     const family = (kind: string, current: string, help: string, samples: readonly Sample[]) => {
@@ -161,6 +163,12 @@ export class Metrics {
     counter('prompt_tokens', 'Prompt tokens processed.', live.promptTokens);
     counter('prompt_tokens_cached', 'Prompt tokens that were not computed.', live.prefixHits);
     counter('generation_tokens', 'Tokens generated.', live.outputTokens);
+    if (speculation !== undefined) {
+      counter('spec_decode_num_drafts', 'Drafts.', live.decodes);
+      counter('spec_decode_num_draft_tokens', 'Tokens drafted.', live.decodes * speculation.drafted);
+      const accepted = Math.floor(live.decodes * (madeIn(speculation) - 1));
+      counter('spec_decode_num_accepted_tokens', 'Drafted tokens that were accepted.', accepted);
+    }
     counter(
       'request_success',
       'Requests ended, by reason.',

@@ -7,6 +7,9 @@ import { Deltas } from '../../engine/tables/parquet/bits.ts';
 import { unpacked } from '../../engine/tables/parquet/codecs.ts';
 import type { Element } from '../../engine/tables/parquet/footer.ts';
 import { treeOf } from '../../engine/tables/parquet/schema.ts';
+import { eachRow } from '../../products/report/read-lines.ts';
+import { Run } from '../../products/view/rows/run.ts';
+import { slow } from '../all.ts';
 import { folder } from '../fw.ts';
 import { fw } from '../here.ts';
 
@@ -69,4 +72,98 @@ test('Zstandard that does not say its size', () => {
   const bomb = frame(0x38, ...Array.from({ length: 1_000 }, () => large).flat(), ...last);
   expect(() => unpacked(bomb, 1_000, 'ZSTD')).toThrow();
   expect(() => unpacked(frame(0xf8, ...last), 1_000, 'ZSTD')).toThrow();
+});
+
+/** Rows of a column of lists; the row `long` has one of which JSON would be longer than a text can be. */
+function writeLists(name: string, rows: number, long: number): void {
+  const text = 'x'.repeat(3_000);
+  const many = new Array<string>(200_000).fill(text);
+  const schema = [
+    { name: 'root', num_children: 3 },
+    {
+      name: 'id',
+      type: 'BYTE_ARRAY' as const,
+      converted_type: 'UTF8' as const,
+      repetition_type: 'REQUIRED' as const,
+    },
+    {
+      name: 'prompt',
+      type: 'BYTE_ARRAY' as const,
+      converted_type: 'UTF8' as const,
+      repetition_type: 'REQUIRED' as const,
+    },
+    { name: 'list', converted_type: 'LIST' as const, repetition_type: 'OPTIONAL' as const, num_children: 1 },
+    { name: 'list', repetition_type: 'REPEATED' as const, num_children: 1 },
+    {
+      name: 'element',
+      type: 'BYTE_ARRAY' as const,
+      converted_type: 'UTF8' as const,
+      repetition_type: 'REQUIRED' as const,
+    },
+  ];
+  const ids = Array.from({ length: rows }, (_, n) => `r-${n}`);
+  const columnData = [
+    { name: 'id', data: ids },
+    { name: 'prompt', data: ids.map(id => `ask ${id}`) },
+    { name: 'list', data: ids.map((_, n) => (n === long ? many : [text])) },
+  ];
+  writeFileSync(join(at, name), Buffer.from(parquetWriteBuffer({ columnData, schema })));
+}
+
+test('a list longer than any text: the row fails, in ingest, a report and a view, and those around it do not', async () => {
+  writeLists('lists.parquet', 12, 5);
+  const { code, stdout, stderr } = await fw('fw ingest lists.parquet', { cwd: at });
+  const items = stdout
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  expect(code, stderr).toBe(0);
+  expect(items.map(({ failure }) => failure?.code ?? null)).toEqual(
+    Array.from({ length: 12 }, (_, n) => (n === 5 ? 'line-too-long' : null)),
+  );
+  const message =
+    'lists.parquet:6: expected a row of at most 8388608 characters (--max-line), found more in lists.parquet';
+  expect(items[5].failure).toMatchObject({ line: 6, message });
+  const rows: (number | string)[] = [];
+  const reading = { maxLine: 2 ** 23, warn: () => {} };
+  await eachRow(join(at, 'lists.parquet'), reading, (row, number, trouble) =>
+    rows.push(trouble?.code ?? `${number} ${row.id}`),
+  );
+  expect(rows).toEqual(items.map((_, n) => (n === 5 ? 'line-too-long' : `${n + 1} r-${n}`)));
+  const run = await Run.open([join(at, 'lists.parquet')], { maxLine: 2 ** 23, keptIn: join(at, 'kept') });
+  try {
+    while (!run.state().done) await run.grown(run.state().rows, 10_000);
+    const query = { filters: [], sort: null, text: 'R-11' };
+    const found = await run.select(query, 60_000);
+    expect([found.count, found.at(0)]).toEqual([1, 11]);
+    expect((await run.read(5)).trouble).toMatch('at most 8388608 characters (--max-line)');
+    expect((await run.read(11)).value.id).toBe('r-11');
+  } finally {
+    await run.close();
+  }
+});
+
+slow('a row of CSV whose line would be longer than any text, as --max-line is: it fails alone', async () => {
+  const field = Buffer.alloc(45 << 20, 1); // JSON has six characters for each, in the input and in the prompt
+  writeFileSync(
+    join(at, 'x.csv'),
+    Buffer.concat([Buffer.from('id,prompt\na,'), field, Buffer.from('\nb,hello\n')]),
+  );
+  const { code, stdout, stderr } = await fw('fw ingest --max-line 200000000 x.csv', { cwd: at });
+  const items = stdout
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  expect([code, items.map(({ id, row }) => [id, row])], stderr).toEqual([
+    0,
+    [
+      ['a', 1],
+      ['b', 2],
+    ],
+  ]);
+  expect(items[0].failure).toMatchObject({
+    code: 'line-too-long',
+    line: 2,
+    message: expect.stringContaining('512 MiB'),
+  });
 });

@@ -72,7 +72,35 @@ test('embeddings write nothing, and each text of a line is read', async () => {
   ]);
   const { table, lengths } = await plan(file);
   expect(table).toMatchObject([{ calls: 4, failed: 0, tokens_in: 3 * 100 + 5 + 3, tokens_out: 0 }]);
-  expect(lengths.answers).toBe('none: embeddings write nothing');
+  expect(lengths.answers).toBe('none: nothing is written');
+});
+
+test('scores, ranks, classes and pooled vectors are read as a server reads them, and write nothing', async () => {
+  const [query, text] = ['q'.repeat(39), 'x'.repeat(400)];
+  const file = fileOf([
+    ['/v1/score', { text_1: query, text_2: [text, text] }],
+    ['/score', { queries: [query, query], documents: [text, text] }],
+    ['/v2/rerank', { query, documents: [text, text, text] }],
+    ['/classify', { input: [text, text] }],
+    ['/pooling', { input: text }],
+    ['/v1/classify', { messages: [{ role: 'user', content: text }] }],
+    ['/rerank', { documents: [text] }],
+  ]);
+  const { table, left_out, lengths } = await plan(file);
+  expect(table).toMatchObject([{ calls: 7, failed: 1, tokens_in: 7 * 110 + 4 * 100, tokens_out: 0 }]);
+  expect([left_out, lengths.answers]).toEqual([[], 'none: nothing is written']);
+  const asked = [
+    ['/v1/score', { text_1: query, text_2: [text, text] }],
+    ['/classify', { input: [text, text] }],
+  ] as const;
+  for (const [path, body] of asked) {
+    const url = `${simulator.url.slice(0, -3)}${path}`;
+    const headers = { 'content-type': 'application/json' };
+    const reply = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+    const { usage } = (await reply.json()) as { usage: { prompt_tokens: number } };
+    const [row] = (await plan(fileOf([[path, body]]))).table;
+    expect(row?.tokens_in, path).toBe(usage.prompt_tokens);
+  }
 });
 
 test('--output-tokens is the mean, and no answer is longer than its line allows', async () => {
@@ -106,8 +134,8 @@ test('a ledger has the lengths of an earlier run, by URL, and of other lines it 
 test('what nobody can foresee is left out and named; where it is all, that is the end', async () => {
   const image = [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AA' } }];
   const others: [string, object][] = [
-    ['/v1/rerank', { query: 'q', documents: ['d'] }],
-    ['/score', { text_1: 'a', text_2: 'b' }],
+    ['/tokenize', { prompt: 'p' }],
+    ['/v1/moderations', { input: 'a' }],
     chat({}),
     ['/v1/chat/completions', { max_tokens: 5, messages: [{ role: 'user', content: image }] }],
   ];
@@ -115,8 +143,8 @@ test('what nobody can foresee is left out and named; where it is all, that is th
   expect(items).toEqual({ planned: 3, input: 3, seen: 3 });
   expect(table).toMatchObject([{ calls: 3, tokens_out: 15 }]);
   expect(left_out).toEqual([
-    { why: '/v1/rerank, whose work a plan does not know', count: 1 },
-    { why: '/score, whose work a plan does not know', count: 1 },
+    { why: '/tokenize, whose work a plan does not know', count: 1 },
+    { why: '/v1/moderations, whose work a plan does not know', count: 1 },
     {
       why: '/v1/chat/completions without max_tokens, whose answers have any length: --output-tokens or --ledger says it',
       count: 1,
@@ -126,10 +154,10 @@ test('what nobody can foresee is left out and named; where it is all, that is th
   const page = await fw(
     `fw plan ${PIPELINE} ${fileOf([...times(3, chat({ max_tokens: 5 })), ...others])} --preset 3b-a6000`,
   );
-  expect(page.stdout).toMatch(/left out {2}1 request to \/v1\/rerank, whose work/);
+  expect(page.stdout).toMatch(/left out {2}1 request to \/tokenize, whose work/);
   const none = await fw(`fw plan ${PIPELINE} ${fileOf(others)} --preset 3b-a6000`);
   expect(none.code).toBe(65);
-  expect(none.stderr).toContain('1 request to /score, whose work a plan does not know');
+  expect(none.stderr).toContain('1 request to /v1/moderations, whose work a plan does not know');
 });
 
 test('lines that begin alike share what they begin with, and those to another model do not', async () => {

@@ -178,3 +178,15 @@ test.each([
   const { code, stderr } = await fw(`fw plan ${options}`);
   expect([code, stderr]).toEqual([64, expect.stringContaining(message)]);
 });
+
+test('what cannot be read is no card that does not fit, whatever words its name has', () => {
+  const of = (model: string, tp: string) =>
+    compareCards(bulk({ tp, given: { 'model-config': model, 'input-tokens': 500, 'output-tokens': 100 } }));
+  expect(() => of('./too few KV heads.json', '1')).toThrow(/too few KV heads\.json/);
+  // 40 attention heads, and 8 KV heads
+  const { choices, not } = of('Qwen/Qwen2.5-14B-Instruct', '3');
+  expect([choices, not.map(({ why }) => why)]).toEqual([
+    [],
+    Array.from({ length: 3 }, () => expect.stringContaining('attention heads, found 3')),
+  ]);
+});

@@ -134,6 +134,34 @@ test('an old object beyond 5 GB, which one request cannot copy, is copied in par
   expect(completed).toBe('/bucket/k.before?uploadId=u');
 });
 
+test.each([
+  ['at once', 4_000_000_000],
+  ['in parts', 6_000_000_000],
+])('a store that copies %s, and is silent meanwhile, has as long as its copy is long', async (_, size) => {
+  let silent = 0;
+  const copies: string[] = [];
+  const url = await serve(async ({ method, url = '', headers }, response) => {
+    if (url.includes('list-type'))
+      return silent++ === 0 ? undefined : void response.end('<ListBucketResult></ListBucketResult>');
+    if (method === 'HEAD')
+      return url.endsWith('before')
+        ? response.writeHead(404).end()
+        : response.writeHead(200, { 'content-length': size, etag: '"old"' }).end();
+    if (headers['x-amz-copy-source'] !== undefined) {
+      copies.push(url);
+      // what is asked behind it is given up, and asked again, before the copy is there
+      if (copies.length === 1) await expandRemote('s3://bucket/zz*', how).catch(() => {});
+      return response.end('<CopyResult><ETag>&quot;e&quot;</ETag></CopyResult>');
+    }
+    if (method === 'POST' && url.includes('uploads')) return response.end('<UploadId>u</UploadId>');
+    response.writeHead(200, { etag: '"e"' }).end('<ok/>');
+  });
+  const how = asking({ AWS_ENDPOINT_URL: url }, 300);
+  expect(await write('k', 'short', how)).toEqual([expect.stringContaining('the old one is s3://')]);
+  expect(silent).toBeGreaterThan(1);
+  expect(new Set(copies).size).toBe(copies.length);
+});
+
 test('uploads of the same key that a killed run has left are told, and none of another key', async () => {
   for (const key of ['k', 'k', 'kk']) await beginUpload(`s3://bucket/${key}`, asking());
   expect(await write('k', 'x')).toEqual([

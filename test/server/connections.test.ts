@@ -1,7 +1,7 @@
 /** Connections beyond the file limit: each is told so, and none is reset because too many came at once. */
 import { EventEmitter, once } from 'node:events';
-import http, { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import http, { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
@@ -17,7 +17,9 @@ afterEach(() => sockets.setMost(Number.POSITIVE_INFINITY));
 
 class Client extends EventEmitter {
   bytesRead = 1;
-  destroy(): void {}
+  destroy(): void {
+    this.emit('close');
+  }
 }
 
 test('the door stands still longer the fewer places are left, and not while there are some', () => {
@@ -39,6 +41,34 @@ test('the door stands still longer the fewer places are left, and not while ther
   expect(pauses.reduce((sum, ms) => sum + ms, 0)).toBeLessThan(3_000);
   for (const client of clients) client.emit('close');
   expect(sockets.clients).toBe(0);
+});
+
+test('who takes all places and says what he asks a letter a second leaves room for others, and holds up no end', () => {
+  sockets.setMost(40);
+  let time = 0;
+  const server = Object.assign(new EventEmitter(), { maxConnections: 0 });
+  const watched = watchConnections(
+    server as unknown as Server,
+    () => {},
+    () => time,
+  );
+  // Node tells of nobody else who comes
+  const slow = Array.from({ length: 40 }, () => new Client());
+  for (const client of slow) server.emit('connection', client);
+  const known = new Client();
+  const [first] = slow as [Client];
+  watched.asks(first as unknown as Socket, known as unknown as ServerResponse);
+  watched.makeRoom();
+  expect(sockets.clients).toBe(40);
+  time = 5_000;
+  watched.makeRoom();
+  expect(sockets.clients).toBe(30);
+  watched.makeRoom();
+  expect(sockets.clients).toBe(30);
+  watched.stop();
+  expect(sockets.clients).toBe(1); // what somebody known asked is answered
+  first.emit('close');
+  server.emit('close');
 });
 
 test('a client that comes closes a connection to a server that is idle, where there is no descriptor for both', async () => {

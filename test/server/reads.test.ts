@@ -193,9 +193,16 @@ test('an answer without its numbers is none', () => {
     [{ data: [{ index: 0, embedding: null }] }, 'an embedding without numbers'],
     [{ scores: [] }, 'scores without an entry'],
     [{ results: [] }, 'results without an entry'],
+    [{ tokens: [] }, 'tokens without an entry (llama.cpp reads `content`, and no `prompt`)'],
   ] as const)
     expect(trouble(body)).toContain(words);
   expect(trouble({ data: [{ score: 0 }] })).toBeUndefined();
+  // of an empty text, and what is no list of tokens alone
+  for (const body of [
+    { count: 0, max_model_len: 4096, tokens: [] },
+    { content: '', tokens: [] },
+  ])
+    expect(trouble(body)).toBeUndefined();
   expect(trouble({ results: [{ index: 0, relevance_score: 0 }] })).toBeUndefined();
 });
 

@@ -32,6 +32,23 @@ test('the reserve, and what is said where it is crossed', () => {
   // what would go below the reserve is refused before it comes
   expect(() => room.refuse(2.9e6)).toThrow('nearly full');
   room.refuse(2.7e6);
+  // what batches need to go on is there on a small disk, too
+  expect([room.isBack, room.lack, at(5e4), room.isBack]).toEqual([...[true, '', 'full', false]]);
+  expect(room.why).toBe(
+    'the disk is full but for 50 kB, which are kept for live requests; batches go on once 200 kB are free',
+  );
+  expect([at(3e5), room.isBack]).toEqual(['ok', true]);
+});
+
+test('a reserve of nearly nothing leaves batches 32 MiB', () => {
+  let disk: Disk = { free: 1e3, size: 100 * GB };
+  const room = new Room({ data: 'DIR', reserve: 1e6, say: () => {}, look: () => disk });
+  onTestFinished(() => room.stop());
+  disk = { ...disk, free: 33e6 };
+  room.look();
+  expect([room.state, room.isBack, room.lack]).toEqual([
+    ...['ok', false, '; batches go on once 33.6 MB are free'],
+  ]);
 });
 
 test('new work is refused, then batches wait, chat goes on, and all comes back', async () => {

@@ -14,7 +14,9 @@ import OpenAI from 'openai';
 import { expect, onTestFinished, test } from 'vitest';
 import { createAccess } from '../../products/serve/access.ts';
 import { openKeys } from '../../products/serve/api-keys.ts';
-import { waitInStandby } from '../../products/serve/standby.ts';
+import { Shown } from '../../products/serve/batches/batch-run.ts';
+import type { BatchRecord } from '../../products/serve/batches/batch-state.ts';
+import { fencedBy, type Standing, waitInStandby } from '../../products/serve/standby.ts';
 import { runs, slow } from '../all.ts';
 import { folder } from '../fw.ts';
 import { begin, type Line, linesOf } from './batching.ts';
@@ -43,6 +45,32 @@ function standing(data: string, place = FREE) {
   });
   return { stop, said, lost, url, taken };
 }
+
+test('who was frozen, and has lost the folder, does not complain of its disk beside saying so', async () => {
+  const data = folder();
+  const one = standing(data);
+  const { lock } = (await one.taken) as Standing;
+  const disk = fencedBy(lock);
+  const said: string[] = [];
+  const shown = new Shown(data, { disk, open: () => [] }, words => void said.push(words));
+  const counts = { total: 9, completed: 1, failed: 0 };
+  const record = { id: 'batch_1', counts, usage: {}, failures: {} } as unknown as BatchRecord;
+  shown.keep([record]);
+  const kept = readFileSync(join(data, 'progress.json'), 'utf8');
+  expect(kept).toContain('"completed":1');
+  writeFileSync(lock.path, 'taken over meanwhile');
+  shown.keep([{ ...record, counts: { ...counts, completed: 2 } }]);
+  expect(readFileSync(join(data, 'progress.json'), 'utf8')).toBe(kept);
+  expect([said, one.lost.map(String)]).toEqual([
+    [],
+    [expect.stringContaining('expected the lock of this run')],
+  ]);
+  // a disk that takes nothing is told
+  const full = { ...disk, rename: () => expect.fail('no room') };
+  new Shown(data, { disk: full, open: () => [] }, words => void said.push(words)).keep([record]);
+  expect(said).toEqual([expect.stringContaining('progress.json: expected to be written')]);
+  lock.release();
+});
 
 test('while it stands by it is alive, not ready, and sends everybody else away; at the end of the other it answers at the same place', async () => {
   const first = await served();

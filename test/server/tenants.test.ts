@@ -466,3 +466,20 @@ test('while the key file cannot be read no key is valid, and what it limited hol
   await nextTurn();
   expect([ring.endOf(ann.id), ring.endOf(bob.id), ring.withId(bob.id)?.rpm]).toEqual([0, null, 7]);
 });
+
+test('a key that is limited in a way that only a newer version knows is not read as if it had no limit', () => {
+  const data = folder();
+  keyOf(data, 'ann', ['batch']);
+  const path = join(data, 'keys.json');
+  const [ann] = readKeys(data) as KeyRecord[] as [KeyRecord];
+  const write = (key: object) => writeFileSync(path, JSON.stringify({ keys: [key] }));
+  write({ ...ann, calls_per_week: 5 });
+  expect(() => readKeys(data)).toThrow(
+    `found "calls_per_week" at ${ann.id} of ann, which a newer one may have written: serve this folder with that one`,
+  );
+  const said: string[] = [];
+  expect(openKeys(data, words => said.push(words)).withId(ann.id)).toBe(null);
+  expect(said[0]).toContain('no key is valid');
+  write({ ...ann, calls_per_week: 5, revoked: 1 });
+  expect(readKeys(data)).toHaveLength(1);
+});

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { Engine } from '../../products/simulator/engine.ts';
 import { type Preset, presetNamed } from '../../products/simulator/presets.ts';
 import type { Handle } from '../../products/simulator/sequence.ts';
+import { computedIn, MOST_DRAFTED, speculating } from '../../products/simulator/speculation.ts';
 import { runs } from '../all.ts';
 import { closedLoop, drain, promptLike } from './closed-loop.ts';
 import { type Request, referenceRun, type Told } from './reference-engine.ts';
@@ -41,6 +42,13 @@ const scenario = fc.record({
   spareTokens: fc.integer({ min: 0, max: 100 }),
   kvBlocks: fc.integer({ min: 20, max: 50 }),
 });
+
+const drafts = fc.option(
+  fc
+    .tuple(fc.integer({ min: 1, max: MOST_DRAFTED }), fc.double({ min: 0, max: 1, noNaN: true }))
+    .map(([drafted, acceptance]) => speculating(drafted, acceptance)),
+  { nil: undefined },
+);
 
 /** Does to an engine at its time what the requests say; calls `look` after each event. */
 function run(
@@ -106,10 +114,16 @@ function run(
 const close = (value: number | undefined, other: number | undefined) =>
   value === other || Math.abs(value! - other!) <= 1e-9 * Math.abs(other!);
 
-test.each([false, true])(
-  'stretches give what one step after the other gives: times, tokens, cache, preemptions (by priority: %s)',
-  byPriority => {
+test.each([
+  [false, undefined],
+  [true, undefined],
+  [false, speculating(3, 0.4)],
+  [false, speculating(15, 1)],
+])(
+  'stretches give what one step after the other gives: times, tokens, cache, preemptions (by priority: %s, drafts: %j)',
+  (byPriority, speculation) => {
     // one that is preempted after the step gave it a block has thrown that out of the cache at vLLM, and not here
+    const isPlain = !byPriority && speculation === undefined;
     let preempted = 0;
     let cached = 0;
     fc.assert(
@@ -117,9 +131,10 @@ test.each([false, true])(
         const requests = byPriority ? drawn.map(one => ({ ...one, blocks: [] })) : drawn;
         const limits = {
           maxNumSeqs,
-          maxNumBatchedTokens: maxNumSeqs + spareTokens,
+          maxNumBatchedTokens: maxNumSeqs * computedIn(speculation) + spareTokens,
           kvTokens: kvBlocks * 16,
           byPriority,
+          speculation,
         };
         const reference = referenceRun(requests, small(limits));
         const engine = new Engine(small(limits));
@@ -142,19 +157,20 @@ test.each([false, true])(
         preempted += totals.preemptions;
         cached += totals.prefixHits;
       }),
-      { numRuns: runs(byPriority ? 50 : 100, 300) },
+      { numRuns: runs(isPlain ? 100 : 50, 300) },
     );
     // otherwise this test would have shown little
-    expect(preempted).toBeGreaterThan(runs(byPriority ? 5 : 10, 100));
-    if (!byPriority) expect(cached).toBeGreaterThan(runs(1_000, 10_000));
+    expect(preempted).toBeGreaterThan(runs(isPlain ? 10 : 5, 100));
+    if (isPlain) expect(cached).toBeGreaterThan(runs(1_000, 10_000));
   },
 );
 
 test('whatever comes: each ends once, no token is lost, no limit is passed, and nothing is held at the end', () => {
   fc.assert(
-    fc.property(scenario, ({ requests, maxNumSeqs, spareTokens, kvBlocks }) => {
+    fc.property(scenario, drafts, ({ requests, maxNumSeqs, spareTokens, kvBlocks }, speculation) => {
+      const maxNumBatchedTokens = maxNumSeqs * computedIn(speculation) + spareTokens;
       const engine = new Engine(
-        small({ maxNumSeqs, maxNumBatchedTokens: maxNumSeqs + spareTokens, kvTokens: kvBlocks * 16 }),
+        small({ maxNumSeqs, maxNumBatchedTokens, kvTokens: kvBlocks * 16, speculation }),
       );
       let before = engine.state(0);
       const told = run(engine, requests, now => {

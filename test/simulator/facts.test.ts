@@ -315,16 +315,13 @@ describe('the step', () => {
       const sequences = 1 + Math.floor(random() * 40);
       let kv = sequences * Math.floor(random() * 6_000);
       const steps = 1 + Math.floor(random() * 300);
-      const first = kv;
+      const [tokens, growth] = round % 2 === 0 ? [sequences, sequences] : [4 * sequences, 2.5 * sequences];
+      const first = { sequences, tokens, kv, growth };
       let sum = 0;
-      for (let step = 0; step < steps; step++, kv += sequences)
-        sum += stepMs(times, sequences, sequences, kv, 0);
-      expect(decodeMs(times, sequences, first, steps) / sum, `seed ${seed}, round ${round}`).toBeCloseTo(
-        1,
-        9,
-      );
-      const within = decodeMs(times, sequences, first, steps) - 1e-6;
-      expect(decodeStepsBy(times, sequences, first, within), `seed ${seed}, round ${round}`).toBe(steps);
+      for (let step = 0; step < steps; step++, kv += growth) sum += stepMs(times, sequences, tokens, kv, 0);
+      expect(decodeMs(times, first, steps) / sum, `seed ${seed}, round ${round}`).toBeCloseTo(1, 9);
+      const within = decodeMs(times, first, steps) - 1e-6;
+      expect(decodeStepsBy(times, first, within), `seed ${seed}, round ${round}`).toBe(steps);
     }
   });
 

@@ -60,8 +60,11 @@ const REFUSED: [kinds: Kind[], fields: Fields, message: RegExp][] = [
   [['chat'], { tools: [{ type: 'function', function: { description: 'f' } }] }, /^tools: Input should be/],
   [['chat'], { tool_choice: 'auto' }, /^tool_choice needs `tools`/],
   [['chat'], { tool_choice: { type: 'function', function: { name: 'f' } } }, /^tool_choice needs `tools`/],
-  [['chat'], { functions: [{ name: 'f' }] }, /^functions .* tool calls/],
-  [['chat'], { function_call: 'auto' }, /^function_call .* tool calls/],
+  [['chat'], { tools: { name: 'f' } }, /^tools must be a list of functions/],
+  [['chat'], { tools: {}, reasoning_effort: 'low' }, /^tools must be a list of functions/],
+  [['chat'], { tool_choice: 'auto', reasoning_effort: 'low' }, /^tool_choice needs `tools`/],
+  [['chat'], { functions: [{ name: 'f' }] }, /^functions .* calls `tools`/],
+  [['chat'], { function_call: 'auto' }, /^function_call .* calls `tools`/],
   [['chat'], { parallel_tool_calls: 'yes' }, /^parallel_tool_calls must be true or false, got "yes"/],
   [['chat'], { top_logprobs: 2 }, /^top_logprobs needs `logprobs`, which must be set to true/],
   [['chat'], { logprobs: true, top_logprobs: 21 }, /^top_logprobs is greater than the max allowed: 20/],
@@ -534,4 +537,15 @@ test.each(Object.keys(FIELDS) as Kind[])('every field of %s is tried, and in the
   expect(missing).toEqual([]);
   const untold = [...FIELDS[kind].keys()].filter(name => !page.includes(`\`${name}\``));
   expect(untold).toEqual([]);
+});
+
+test('tools that may not be called are read, and answered with a text', async () => {
+  const tool = { type: 'function', function: { name: 'find', parameters: { type: 'object' } } };
+  const none = await said('chat', { tools: [tool], tool_choice: 'none' });
+  const { content, tool_calls: calls } = none.choice.message;
+  expect([typeof content, content === '', calls]).toEqual(['string', false, []]);
+  const auto = (await ask('chat', { tools: [tool], tool_choice: 'auto' })).answer;
+  expect(auto.choices[0].message.tool_calls).toHaveLength(1);
+  // as vLLM puts them before the model either way
+  expect(none.answer.usage.prompt_tokens).toBe(auto.usage.prompt_tokens);
 });

@@ -3,6 +3,7 @@
  * object, preemption in the loop over the running ones as vLLM has it. The tests hold the fast engine to it.
  */
 import type { Preset } from '../../products/simulator/presets.ts';
+import { computedIn, madeIn } from '../../products/simulator/speculation.ts';
 import { stepMs } from '../../products/simulator/steptime.ts';
 
 const BLOCK = 16;
@@ -58,7 +59,8 @@ interface Running {
 }
 
 export function referenceRun(requests: readonly Request[], preset: Preset): { told: Told[]; totals: Totals } {
-  const { maxNumSeqs, maxNumBatchedTokens, kvTokens, byPriority = false } = preset.limits;
+  const { maxNumSeqs, maxNumBatchedTokens, kvTokens, byPriority = false, speculation } = preset.limits;
+  const [width, rate] = [computedIn(speculation), madeIn(speculation)];
   /** In the order of their arrival, which is that of members, or of (priority, arrival). */
   const isSooner = (one: Running, other: Running): boolean => {
     const [mine = 0, theirs = 0] = [one.request.priority, other.request.priority];
@@ -163,7 +165,9 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
     let preempted = false;
     for (let index = 0; index < running.length && budget > 0; index++) {
       const member = running[index]!;
-      const tokens = Math.min(target(member) - member.computed, budget);
+      // of what is computed of one that decodes, `rate` is kept: parts of tokens too, which a preemption loses
+      const tokens = member.decodes ? rate : Math.min(target(member) - member.computed, budget);
+      const asked = member.decodes ? width : tokens;
       while (!grow(member, tokens)) {
         const last = byPriority
           ? running.reduce((one, other) => (isSooner(one, other) ? other : one))
@@ -172,7 +176,7 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
         running.splice(place, 1);
         // one that has its tokens of this step gives them back
         if (place < index) index--;
-        budget += scheduled.get(last) ?? 0;
+        budget += last.decodes ? (scheduled.has(last) ? width : 0) : (scheduled.get(last) ?? 0);
         scheduled.delete(last);
         release(last);
         last.computed = 0;
@@ -189,7 +193,7 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
         continue;
       }
       scheduled.set(member, tokens);
-      budget -= tokens;
+      budget -= asked;
     }
     while (!preempted && waiting.length > 0 && budget > 0 && running.length < maxNumSeqs) {
       const member = waiting[0]!;
@@ -237,14 +241,19 @@ export function referenceRun(requests: readonly Request[], preset: Preset): { to
     const over: Running[] = [];
     for (const [member, tokens] of scheduled) {
       member.computed += tokens;
-      if (member.computed < target(member)) continue;
-      member.made++;
-      totals.outputTokens++;
+      const { request, made: before } = member;
+      if (member.decodes)
+        member.made = Math.min(request.output, Math.floor(member.computed) - request.tokens + 1);
+      else if (member.computed < target(member)) continue;
+      else member.made++;
+      totals.outputTokens += member.made - before;
       if (member.made === 1 && !member.gone) member.told.first = now;
       if (member.made === member.request.output) over.push(member);
       else if (member.gone) continue;
-      else if (member.decodes && member.made % (member.request.progress ?? Number.NaN) === 0) {
-        member.told.progress.push([now, member.made]);
+      else if (member.decodes && request.progress !== undefined) {
+        const { progress } = request;
+        if (Math.floor(member.made / progress) > Math.floor(before / progress))
+          member.told.progress.push([now, member.made]);
       }
       member.decodes = true;
     }

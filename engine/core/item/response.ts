@@ -150,7 +150,11 @@ const LISTS = ['choices', 'data', 'results', 'scores'] as const;
 /** Which list of answers a body lacks, in words; null for none. A server that says so was asked in vain, and may be asked again. */
 export function emptyIn(body: JsonObject): string | null {
   for (const list of LISTS) if (isEmpty(body[list])) return `${list} without an entry`;
-  if (Object.keys(body).length === 0) return 'an empty object';
+  const keys = Object.keys(body);
+  if (keys.length === 0) return 'an empty object';
+  // vLLM has a count beside them, which may be 0 of an empty text; llama.cpp has none, and passes over a `prompt`
+  if (keys.length === 1 && isEmpty(body.tokens))
+    return 'tokens without an entry (llama.cpp reads `content`, and no `prompt`)';
   const { object, choices } = body;
   const isOfCompletion = typeof object === 'string' && /^(?:chat\.completion|text_completion)/.test(object);
   if ((isOfCompletion || choices === null) && !Array.isArray(choices)) return 'no choices';

@@ -49,7 +49,7 @@ export class Passing extends Error {
 /** Resolves to the answer, whatever its status, with its body unread. Rejects with Passing. */
 export function exchange(
   { method, url, headers, body }: Request,
-  { stall }: Asking,
+  { stall }: Pick<Asking, 'stall'>,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const start = url.protocol === 'https:' ? safely : plainly;
@@ -152,7 +152,11 @@ export async function patiently<T>(what: string, asking: Asking, act: () => Prom
 }
 
 /** The whole body as text. Rejects with Passing where it is cut off, with 65 where it is longer. */
-export async function textOf(response: IncomingMessage, { stall }: Asking, most = 1 << 16): Promise<string> {
+export async function textOf(
+  response: IncomingMessage,
+  { stall }: Pick<Asking, 'stall'>,
+  most = 1 << 16,
+): Promise<string> {
   // headers may come, and nothing behind them
   let timer: NodeJS.Timeout | undefined;
   const wind = (): void => {

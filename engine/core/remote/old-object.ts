@@ -36,7 +36,7 @@ export async function keepLonger(
   const copy = async (condition: Record<string, string>): Promise<void> => {
     const from = { 'x-amz-copy-source': `/${bucket.name}/${inUrl(key)}`, ...condition };
     if (size > MOST_COPIED) await copyInParts(bucket, { key, to, size, from });
-    else await bucket.text(copying(bucket, key), { method: 'PUT', key: to, headers: from });
+    else await bucket.text(copying(bucket, key), { method: 'PUT', key: to, headers: from, copied: size });
   };
   try {
     await copy(ifStill(old?.etag));
@@ -81,13 +81,15 @@ async function copyInParts(
     const etags: string[] = [];
     const part = Math.max(COPIED_PART, Math.ceil(size / 10_000));
     for (let at = 0; at < size; at += part) {
-      const range = { 'x-amz-copy-source-range': `bytes=${at}-${Math.min(size, at + part) - 1}` };
+      const end = Math.min(size, at + part);
+      const range = { 'x-amz-copy-source-range': `bytes=${at}-${end - 1}` };
       const query = { partNumber: String(etags.length + 1), uploadId };
       const copied = await bucket.text(what, {
         method: 'PUT',
         key: to,
         query,
         headers: { ...from, ...range },
+        copied: end - at,
       });
       etags.push(between(copied.text, 'ETag') ?? '');
     }

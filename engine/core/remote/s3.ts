@@ -15,7 +15,16 @@ export interface S3Request {
   query?: Record<string, string>;
   headers?: Record<string, string>;
   body?: Buffer;
+  /** bytes that the store copies before it answers */
+  copied?: number;
 }
+
+/**
+ * Bytes a second that a store copies at least. Amazon sends spaces while it copies; others are silent to the end, and one that
+ * writes the copy to a busy disk, or fetches it from another host, has no more than a part of the 50 to 100 MB/s of a disk: 2 GB
+ * on Alibaba's took longer than a minute (milvus-io/milvus#53786). Whoever gives up sooner asks for the whole copy again.
+ */
+const COPIED_A_SECOND = 10e6;
 
 /** Bytes of a list of a thousand keys, and more. */
 const MOST_LIST = 16 * 1024 * 1024;
@@ -36,11 +45,13 @@ export class Bucket {
   }
 
   /** One try; resolves whatever the status. Rejects with Passing. */
-  async ask({ method, key, query = {}, headers = {}, body }: S3Request): Promise<IncomingMessage> {
+  async ask(request: S3Request): Promise<IncomingMessage> {
+    const { method, key, query = {}, headers = {}, body } = request;
+    const patience = this.#patienceFor(request);
     const url = this.#urlOf(key, query);
     const { keys } = this.#settings;
     const region = this.#region ?? this.#settings.region;
-    if (keys === null) return exchange({ method, url, headers, ...(body && { body }) }, this.asking);
+    if (keys === null) return exchange({ method, url, headers, ...(body && { body }) }, patience);
     const hash = createHash('sha256')
       .update(body ?? '')
       .digest('hex');
@@ -50,7 +61,11 @@ export class Bucket {
     });
     const signed = await signer.sign();
     const all = Object.fromEntries(signed.headers as Iterable<[string, string]>);
-    return exchange({ method, url: signed.url, headers: all, ...(body && { body }) }, this.asking);
+    return exchange({ method, url: signed.url, headers: all, ...(body && { body }) }, patience);
+  }
+
+  #patienceFor({ copied = 0 }: S3Request): Pick<Asking, 'stall'> {
+    return { stall: this.asking.stall + Math.ceil((copied / COPIED_A_SECOND) * 1000) };
   }
 
   /**
@@ -81,7 +96,7 @@ export class Bucket {
     return patiently(what, this.asking, async () => {
       const answer = await this.ask(request);
       if ((answer.statusCode ?? 0) >= 300) return this.refuse(answer, what);
-      const text = await textOf(answer, this.asking, most);
+      const text = await textOf(answer, this.#patienceFor(request), most);
       // a long request may begin to be answered before it has failed
       const code = between(text, 'Error') && between(text, 'Code');
       if (code) throw new Passing(`status 200 with the error ${visible(code.slice(0, 60))}`);

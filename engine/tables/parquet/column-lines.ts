@@ -162,6 +162,8 @@ export class ColumnLines {
   }
 
   #value(column: Column, begin: number): number {
+    // a list is not written only to be found too long
+    if (this.#reader.weight > MOST_ROW) return -1;
     const value = this.#reader.valueOf(column);
     const text =
       typeof value === 'string' ? value : typeof value === 'number' ? String(value) : JSON.stringify(value);

@@ -85,11 +85,13 @@ export class RowReader {
   #taken = 0;
   #rows = 0;
   #leaves: readonly Leaf[] = [];
-  readonly #entries = new Entries();
+  readonly #entries: Entries;
   #at = 0; // the column that is looked at, for messages
 
-  constructor(file: Opened) {
+  /** `most`: characters of the lists and structs of a row that are made of it. */
+  constructor(file: Opened, most: number) {
     this.#file = file;
+    this.#entries = new Entries(most);
     this.columns = file.columns.map(node => new Column(node));
   }
 
@@ -128,6 +130,16 @@ export class RowReader {
       throw this.#trouble(error, [columns[this.#at]!.name]);
     }
     this.#taken += 1;
+  }
+
+  /** Of the lists and structs of the row that was taken last, in characters: JSON needs no less. */
+  get weight(): number {
+    return this.#entries.weight;
+  }
+
+  /** They are longer than they may be: what the row has of them is their beginning. */
+  get isLong(): boolean {
+    return this.#entries.isOver;
   }
 
   /** The values of the row that was taken last. */

@@ -8,16 +8,43 @@ export type Shape = (values: Values) => unknown;
 /** Values and nulls that one row may have, of all its columns whose values come again. */
 const MOST_ENTRIES = 1 << 22;
 
-/** What is left of them in the row. */
+/**
+ * What is left of them in the row, and of the characters of its lists and structs: a short page may say one long text a
+ * million times, and a decimal of four bytes be a thousand digits.
+ */
 export class Entries {
   #left = MOST_ENTRIES;
+  readonly #most: number;
+  #characters: number;
+
+  /** `most`: characters, as JSON has them */
+  constructor(most: number) {
+    this.#most = most;
+    this.#characters = most;
+  }
 
   row(): void {
     this.#left = MOST_ENTRIES;
+    this.#characters = this.#most;
   }
 
   take(): void {
     if (--this.#left < 0) throw new Error(`a row of more than ${MOST_ENTRIES} values`);
+  }
+
+  /** Of what was made: no more than JSON needs for it. */
+  weigh(characters: number): void {
+    this.#characters -= characters;
+  }
+
+  /** characters so far */
+  get weight(): number {
+    return this.#most - this.#characters;
+  }
+
+  /** The row is longer than it may be, and what comes now is not kept. */
+  get isOver(): boolean {
+    return this.#characters < 0;
   }
 }
 
@@ -34,7 +61,7 @@ export class Leaf {
   readonly deepest: number;
   readonly #pages: Pages;
   readonly #room: Room;
-  readonly #entries: Entries;
+  readonly entries: Entries;
   readonly #shape: Shape;
   #page: Page | null = null;
   #leftOfPage = 0;
@@ -56,7 +83,7 @@ export class Leaf {
     this.most = levels.most;
     this.deepest = levels.deepest;
     this.#room = room;
-    this.#entries = entries;
+    this.entries = entries;
     this.#shape = shape;
   }
 
@@ -95,7 +122,7 @@ export class Leaf {
     const { repetitions, definitions, values } = this.#page!;
     this.repetition = repetitions === null ? 0 : repetitions.next();
     this.definition = definitions === null ? 0 : definitions.next();
-    if (this.deepest > 0) this.#entries.take();
+    if (this.deepest > 0) this.entries.take();
     if (this.definition > this.most || this.repetition > this.deepest)
       throw new Error('a level that is too high');
     if (this.definition === this.most) values.next();

@@ -17,6 +17,8 @@ const DEEPEST = 64;
 const MOST_COLUMNS = 10_000;
 /** Of decimals; those of 256 bits have 76 digits. */
 const MOST_SCALE = 1_000;
+/** and what parts a text from the next */
+const QUOTES = 3;
 /** The keys of these objects would not be theirs. */
 const NO_NAME = '__proto__';
 
@@ -91,8 +93,10 @@ function contentOf({ element, children, leaves }: Node, of: readonly Leaf[]): As
   const [child] = children;
   if (child === undefined) {
     const leaf = of[leaves[0]!]!;
+    const { entries } = leaf;
     return () => {
-      const value = leaf.value();
+      const value = entries.isOver ? null : leaf.value();
+      entries.weigh(typeof value === 'string' ? value.length + QUOTES : 1);
       if (leaf.deepest > 0) leaf.step();
       return value;
     };
@@ -120,7 +124,10 @@ function isElement({ element, children }: Node, list: string): boolean {
 
 function structOf(children: readonly Node[], of: readonly Leaf[]): Assemble {
   const parts = children.map(child => [child.element.name, assembling(child, of)] as const);
+  const names = parts.reduce((sum, [name]) => sum + name.length + QUOTES, 0);
+  const { entries } = of[children[0]!.leaves[0]!]!;
   return () => {
+    entries.weigh(names);
     const made: { [name: string]: unknown } = {};
     for (const [name, part] of parts) made[name] = part();
     return made;
@@ -146,7 +153,8 @@ function repeated({ levels }: Node, below: readonly Leaf[], inner: Assemble): As
     if (first.definition < most) return nothing(below, []);
     const made: unknown[] = [];
     do {
-      made.push(inner());
+      const one = inner();
+      if (!first.entries.isOver) made.push(one);
       for (const leaf of below) if (leaf.repetition !== first.repetition) throw apart();
     } while (first.repetition === deepest);
     return made;

@@ -7,6 +7,7 @@ import { durationOf, type OptionsOf } from '../../../engine/flow/options.ts';
 import { type Goal, goalOf } from '../../kit/goal.ts';
 import { type PresetGiven, presetGiven } from '../../simulator/preset-options.ts';
 import { type Preset, type SERVER_OPTIONS, withServerOptions } from '../../simulator/presets.ts';
+import { DoesNotFit } from '../../simulator/sequence.ts';
 import { bulkJob, type Found, GOOD } from './bulk-job.ts';
 import { cardsOf, pricesOf, rateOf, splitsOf } from './compare-given.ts';
 import { expectContext, type Lengths, type LoadGiven, lengthsOf, runOne } from './load-plan.ts';
@@ -17,6 +18,9 @@ const NO_FLAGS = {
   'max-num-seqs': undefined,
   'max-num-batched-tokens': undefined,
   'gpu-memory-utilization': undefined,
+  'speculative-tokens': undefined,
+  'acceptance-rate': undefined,
+  'draft-ms': undefined,
 };
 
 export interface Comparing {
@@ -97,9 +101,9 @@ export function compareCards(comparing: Comparing): Compared {
           cost: price === undefined ? null : price * gpuHours,
         });
       } catch (error) {
-        const { message } = error as Error;
+        const { message, cause = error } = error as Error;
         // a model that does not fit is an answer; all else is for whoever asked
-        if (!/too few|attention heads|KV heads|KV cache holds|weight_block_size/.test(message)) throw error;
+        if (!(cause instanceof DoesNotFit)) throw error;
         not.push({ card, tp, why: message });
       }
     }

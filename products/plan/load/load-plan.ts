@@ -8,7 +8,9 @@ import { durationOf, type OptionSchemas, type OptionsOf } from '../../../engine/
 import { dueTimes } from '../../kit/arrivals.ts';
 import { type Goal, goalOf } from '../../kit/goal.ts';
 import type { Preset } from '../../simulator/presets.ts';
+import { computedIn, madeIn } from '../../simulator/speculation.ts';
 import { stepMs } from '../../simulator/steptime.ts';
+import { limitsWords } from '../server-words.ts';
 import { promptLike } from './prompts.ts';
 import { type Asking, type LoadFigures, runLoad } from './virtual-load.ts';
 
@@ -230,8 +232,11 @@ function spreadFor({ preset, servers, lengths, load: { concurrency }, requests }
 }
 
 /** ms that a request takes which is alone. */
-export function latencyOf({ step, requestMs }: Preset, { input, output }: Lengths): number {
-  return requestMs + stepMs(step, 1, input, input, 0) + (output - 1) * stepMs(step, 1, 1, input, 0);
+export function latencyOf({ step, requestMs, limits }: Preset, { input, output }: Lengths): number {
+  const { speculation } = limits;
+  const steps = Math.ceil((output - 1) / madeIn(speculation));
+  const first = stepMs(step, 1, input, input, 0);
+  return requestMs + first + steps * stepMs(step, 1, computedIn(speculation), input, 0);
 }
 
 /** Users ask in turn; with their last question answered, another conversation begins. */
@@ -267,6 +272,7 @@ export function renderLoads({ preset, servers, lengths, goal, rows }: LoadPlan):
   ];
   const lines = [
     `preset   ${preset.name}: ${preset.file.model} on ${preset.file.gpu}; nothing was measured`,
+    `server   ${limitsWords(preset)}`,
     `error    ±${percent(midLoad)} at mid load, ±${percent(nearSaturation)} near saturation`,
     `asked    ${told.join(', ')}; ${counted(servers, 'server')}`,
   ];

@@ -10,6 +10,7 @@ import { isObject } from '../../../engine/core/json/pointer.ts';
 import { run, type Stopper } from '../../../engine/running/run.ts';
 import { placed } from '../../../engine/running/stage-options.ts';
 import ingest from '../../../stages/ingest.ts';
+import { isStopping } from '../errors.ts';
 import type { Names } from '../gateway/served-models.ts';
 import { recalled } from '../small-files.ts';
 import { aliasLines } from './alias-lines.ts';
@@ -247,6 +248,7 @@ export class Shown {
       this.#text = text;
       this.#isTold = false;
     } catch (error) {
+      if (isStopping(error)) return;
       const words = `${this.#path}: expected to be written, found ${(error as Error).message}; a kill would take back progress`;
       if (!this.#isTold) this.#say(words, { event: 'disk', level: 'warn' });
       this.#isTold = true;

@@ -88,12 +88,13 @@ async function validate(path: string, { endpoint, lines, line: maxLine, signal, 
   const look = ({ line, item, text = '', trouble }: TableRow): void => {
     total += 1;
     if (trouble) {
-      const param = /^expected (custom_id|method|url|body)\b/.exec(trouble.message)?.[1] ?? null;
+      const { code, message, key = null, more } = trouble;
       // whoever sent it has no flags
-      const said = trouble.message
-        .replace('a row of at most', 'a line of at most')
-        .replace(' (--max-line)', '');
-      return wrong(line, CODES[trouble.code] ?? 'invalid_request', sentence(said), param);
+      const said =
+        code === 'line-too-long'
+          ? `expected a line of at most ${maxLine} bytes, found ${more?.bytes as number}`
+          : message;
+      return wrong(line, CODES[code] ?? 'invalid_request', sentence(said), key);
     }
     const loss = lossless(text);
     if (loss) return wrong(line, 'invalid_json_line', sentence(loss.message));

@@ -26,7 +26,7 @@ interface Pause {
 }
 
 interface HoldParts {
-  room: Pick<Parts['room'], 'state' | 'isBack' | 'why'>;
+  room: Pick<Parts['room'], 'state' | 'isBack' | 'why' | 'lack'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'unknown'>;
   /** why nobody answers it now; null where somebody may */
   missing(record: BatchRecord): Waiting | null;
@@ -56,8 +56,9 @@ export class Holds {
     const { access, missing, turnOf } = this.#parts;
     const { id, status, key } = record;
     if (isFinal(status)) return null;
-    const broken = this.#paused.get(id)?.why;
-    if (broken !== undefined) return { reason: 'disk', words: `paused, and tried again: ${broken}` };
+    const paused = this.#paused.get(id);
+    if (paused !== undefined)
+      return { reason: 'disk', words: `paused, and tried again: ${this.#whyNow(paused)}` };
     const unknown = this.unknown(record);
     if (unknown !== null) return { reason: 'keys', words: unknown };
     const nobody = missing(record);
@@ -95,6 +96,12 @@ export class Holds {
 
   resume(id: string): void {
     this.#paused.delete(id);
+  }
+
+  /** How much room there is changes while it waits. */
+  #whyNow({ why, yields }: Pause): string {
+    const { room } = this.#parts;
+    return yields ? room.why : `${why}${room.lack}`;
   }
 
   /** Whether it may be driven at `time`, by `performance.now()`. */

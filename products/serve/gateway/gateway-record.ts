@@ -29,7 +29,7 @@ export interface GatewayLedgerOptions {
   now(): number;
   /** calls that cannot be put on record have no answer; else they are counted as `missed` */
   isRequired: boolean;
-  /** told once that the disk takes nothing, until a file was begun again */
+  /** told once that the disk takes nothing, and once that a call is on record again */
   say: Say;
   /** a try was written that has taken tokens, and where its line is; null where it could not be written */
   onUsed(record: CallRecord, place: Place | null): void;
@@ -64,6 +64,7 @@ export class GatewayLedger implements Ledger {
   /** ms, of files of other days */
   #blocked = 0;
   #broken: { error: Fatal; since: number } | null = null;
+  #isToldBroken = false;
   #missed = 0;
   #missedBefore = 0;
 
@@ -90,7 +91,7 @@ export class GatewayLedger implements Ledger {
     const broken = this.#broken;
     if (broken !== null && performance.now() - broken.since < AGAIN) return broken.error;
     const error = this.#ofToday().begin();
-    if (error === null) this.#mended();
+    if (error === null) this.#broken = null;
     else discard(this.#file);
     return error;
   }
@@ -106,6 +107,7 @@ export class GatewayLedger implements Ledger {
     const path = this.#file;
     today.append(callLine(record, '', ''), (error, at, length) => {
       if (error !== null) return this.#miss(record, error, done);
+      if (this.#isToldBroken) this.#sayAgain();
       if (record.usage !== undefined) this.#options.onUsed(record, { path, at, length });
       done?.();
     });
@@ -119,15 +121,15 @@ export class GatewayLedger implements Ledger {
     done?.();
   }
 
-  #mended(): void {
+  /** Once a call is on record: a file that could be begun may still have no room for one. */
+  #sayAgain(): void {
     const missed = this.#missed - this.#missedBefore;
-    if (missed > 0)
-      this.#options.say(`requests are recorded again; ${missed} are not on record`, {
-        event: 'record-again',
-        missed,
-      });
+    const what = this.#options.isRequired
+      ? 'requests are recorded and answered again'
+      : `requests are recorded again; ${missed} are not on record`;
+    this.#options.say(what, { event: 'record-again', ...(missed > 0 && { missed }) });
     this.#missedBefore = this.#missed;
-    this.#broken = null;
+    this.#isToldBroken = false;
   }
 
   async close(): Promise<void> {
@@ -155,8 +157,9 @@ export class GatewayLedger implements Ledger {
   }
 
   #breakOff(error: Fatal): void {
-    if (this.#broken === null)
+    if (!this.#isToldBroken)
       this.#options.say(this.#words(error), { event: 'record-broken', level: 'error' });
+    this.#isToldBroken = true;
     this.#broken = { error, since: performance.now() };
     if (this.#writer !== null) void this.#close(this.#writer);
     this.#writer = null;

@@ -9,6 +9,7 @@ import { syncFolder } from '../../../engine/core/files/durable.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { type BatchRecord, endedAt } from '../batches/batch-state.ts';
 import type { BatchStore } from '../batches/batch-store.ts';
+import { isStopping } from '../errors.ts';
 import type { FileStore } from '../file-store.ts';
 import type { Parts } from '../server-context.ts';
 import type { Eraser } from './eraser.ts';
@@ -66,6 +67,7 @@ export class Retention {
       this.#sweeping = this.sweep().then(
         isLeft => this.#next(isLeft ? SOON : SWEEP),
         error => {
+          if (isStopping(error)) return;
           this.#parts.say(
             `what is over could not all be removed, and is tried again: ${(error as Error).message}`,
             { event: 'disk', level: 'warn' },

@@ -23,7 +23,7 @@ const PART = 0.05;
 const MOST = 4 * 2 ** 30;
 /** Over the reserve by so much, new work is taken again: a disk at its edge is not to be told of each second. */
 const BACK = 1.1;
-/** bytes that there have to be for a batch to go on */
+/** bytes that there have to be for a batch to go on, whatever the reserve; of a small disk its usual reserve is enough */
 const ROOM = 32 * 2 ** 20;
 /** seconds */
 const AGAIN = 60;
@@ -60,7 +60,16 @@ export class Room {
 
   /** bytes */
   get reserve(): number {
-    return this.#options.reserve ?? Math.floor(Math.min(MOST, PART * this.#disk.size));
+    return this.#options.reserve ?? Math.min(MOST, this.#part);
+  }
+
+  /** bytes: with less, a batch that was paused does not go on */
+  get enough(): number {
+    return Math.max(this.reserve, Math.min(ROOM, this.#part));
+  }
+
+  get #part(): number {
+    return Math.floor(PART * this.#disk.size);
   }
 
   get free(): number {
@@ -69,12 +78,17 @@ export class Room {
 
   /** Whether a batch that waits for the disk may go on. */
   get isBack(): boolean {
-    return this.#state !== 'full' && this.#look(this.#options.data).free >= ROOM;
+    return this.#state !== 'full' && this.#look(this.#options.data).free >= this.enough;
   }
 
-  /** Why batches wait, in words. */
+  /** Why batches wait that gave up their room, in words. */
   get why(): string {
-    return `the disk is full but for ${bytesWords(this.free)}, which are kept for live requests`;
+    return `the disk is full but for ${bytesWords(this.free)}, which are kept for live requests${this.lack}`;
+  }
+
+  /** What batches that were paused wait for besides, in words; empty while there is room. */
+  get lack(): string {
+    return this.free < this.enough ? `; batches go on once ${bytesWords(this.enough)} are free` : '';
   }
 
   /** What whoever looks at the page is told; empty while there is room. */

@@ -224,6 +224,7 @@ export class TableRows implements RowSource {
   }
 }
 
-const failed = (code: string, message: string): JsonObject => ({
+/** The value of a row that is none. */
+export const failed = (code: string, message: string): JsonObject => ({
   failure: { stage: STAGE, code, message },
 });

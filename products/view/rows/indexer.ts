@@ -7,10 +7,11 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { dataError } from '../../../engine/core/item/failure.ts';
 import { counted } from '../../../engine/core/item/wording.ts';
 import { isObject, type JsonObject } from '../../../engine/core/json/pointer.ts';
-import { openParquet } from '../../../engine/tables/parquet-rows.ts';
+import { openParquet, tooLong } from '../../../engine/tables/parquet-rows.ts';
 import { CHUNK, type Chunk, ColumnBuilder, type ColumnNews, hashOf } from './chunk.ts';
 import {
   FIRST_BYTES,
+  failed,
   isParquet,
   LineRows,
   type RowAt,
@@ -50,8 +51,6 @@ export type FromIndexer =
   | { kind: 'end'; open: number[]; files: FileState[]; leftOut: number; strangers: string | null }
   | { kind: 'trouble'; file: number; message: string };
 
-/** rows of Parquet that are held at once */
-const PARQUET_ROWS = 1024;
 const BLOCK = 1 << 20;
 /** The first rows are shown as soon as they are known. */
 const FIRST_ROWS = 200;
@@ -143,17 +142,13 @@ class Indexer {
     const state = this.#files[file] as FileState;
     const { size } = statSync(path);
     if (state.read === size) return 0;
-    const { rows } = await openParquet(path);
-    let from = 0;
-    for (
-      let some = await rows(0, PARQUET_ROWS);
-      some.length > 0;
-      some = await rows(from, from + PARQUET_ROWS)
-    ) {
-      for (const [at, value] of some.entries())
-        this.#add({ offset: from + at, length: 0, line: from + at + 1, value, isRow: true }, file);
-      from += some.length;
-    }
+    const { maxLine } = this.#data;
+    const parquet = await openParquet(path);
+    await parquet.each(0, maxLine, (row, at) => {
+      const value = row ?? failed('line-too-long', tooLong(maxLine));
+      this.#add({ offset: at, length: 0, line: at + 1, value, isRow: true }, file);
+      return true;
+    });
     state.read = size;
     return 0;
   }

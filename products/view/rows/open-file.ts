@@ -4,8 +4,8 @@ import { isRemote, notOnDisk } from '../../../engine/core/files/input-files.ts';
 import { dataError, Fatal } from '../../../engine/core/item/failure.ts';
 import { number } from '../../../engine/core/item/wording.ts';
 import type { JsonObject } from '../../../engine/core/json/pointer.ts';
-import { openParquet } from '../../../engine/tables/parquet-rows.ts';
-import { FIRST_BYTES, type FileShape, LineRows, shapeOf, TableRows } from './cut-rows.ts';
+import { openParquet, type ParquetFile, tooLong } from '../../../engine/tables/parquet-rows.ts';
+import { FIRST_BYTES, type FileShape, failed, LineRows, shapeOf, TableRows } from './cut-rows.ts';
 
 /** What a row holds now. */
 export interface RowContent {
@@ -18,8 +18,9 @@ export interface RowContent {
   trouble: string | null;
 }
 
-/** Rows of a Parquet file that are read at once. */
-const PARQUET_PAGE = 500;
+/** Rows of a Parquet file that are kept, and characters of them: those around one are likely to be looked at too. */
+const MOST_KEPT = 500;
+const MOST_CHARACTERS = 4 << 20;
 const NEWLINE = Buffer.from('\n');
 
 export class OpenFile {
@@ -35,7 +36,7 @@ export class OpenFile {
   /** of a table: all before its first row */
   #head: Buffer | null = null;
   /** rows of a Parquet file that were read last */
-  #page: { from: number; rows: JsonObject[] } | null = null;
+  #page: { from: number; rows: (JsonObject | null)[] } | null = null;
 
   /** Exit 65 where it is not there, or is nothing that can be read. */
   static async open(path: string): Promise<OpenFile> {
@@ -88,9 +89,9 @@ export class OpenFile {
     return begin.subarray(0, bytesRead).equals(this.#begin);
   }
 
-  /** Rows `from` to `to` of a Parquet file; of another one null, whose rows are text in it. */
-  rows(from: number, to: number): Promise<JsonObject[]> | null {
-    return this.shape === 'parquet' ? openParquet(this.path).then(({ rows }) => rows(from, to)) : null;
+  /** The rows of a Parquet file, as `ParquetFile.each`; of another one null, whose rows are text in it. */
+  each(...given: Parameters<ParquetFile['each']>): Promise<void> | null {
+    return this.shape === 'parquet' ? openParquet(this.path).then(file => file.each(...given)) : null;
   }
 
   /** The row at `offset`. `head`: where the first row of the file begins. */
@@ -104,8 +105,10 @@ export class OpenFile {
     }
     try {
       if (this.shape === 'parquet') {
-        const value = await this.#parquetRow(offset);
-        return { text: JSON.stringify(value), value, isRow, trouble: null };
+        const value = await this.#parquetRow(offset, maxLine);
+        if (value !== null) return { text: JSON.stringify(value), value, isRow, trouble: null };
+        const trouble = tooLong(maxLine);
+        return { text: null, value: failed('line-too-long', trouble), isRow, trouble };
       }
       const block = await this.#bytes(offset, bytes);
       return {
@@ -140,12 +143,28 @@ export class OpenFile {
     return rows.next()?.value ?? {};
   }
 
-  /** With the rows around it, which are likely to be looked at too. */
-  async #parquetRow(row: number): Promise<JsonObject> {
-    const from = row - (row % PARQUET_PAGE);
-    if (this.#page?.from !== from)
-      this.#page = { from, rows: (await this.rows(from, from + PARQUET_PAGE)) ?? [] };
-    return this.#page.rows[row - from] ?? {};
+  /** null: it is longer than `maxLine` */
+  async #parquetRow(row: number, maxLine: number): Promise<JsonObject | null> {
+    const kept = this.#page?.rows[row - this.#page.from];
+    if (kept !== undefined) return kept;
+    const rows: (JsonObject | null)[] = [];
+    let from = row - (row % MOST_KEPT);
+    const end = from + MOST_KEPT;
+    let characters = 0;
+    await this.each(from, maxLine, (value, at) => {
+      characters += JSON.stringify(value).length;
+      if (characters > MOST_CHARACTERS && at > row) return false;
+      if (characters > MOST_CHARACTERS) {
+        rows.length = 0;
+        from = at;
+        characters = 0;
+      }
+      rows.push(value);
+      return at + 1 < end;
+    });
+    this.#page = { from, rows };
+    const found = rows[row - from];
+    return found === undefined ? {} : found;
   }
 }
 

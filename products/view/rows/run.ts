@@ -101,7 +101,7 @@ export class Run {
   private constructor(files: OpenFile[], options: RunOptions) {
     this.#files = files;
     this.#options = options;
-    this.#selections = new Selections(this.index, files);
+    this.#selections = new Selections(this.index, files, options.maxLine);
   }
 
   async #takeKept(): Promise<void> {

@@ -35,10 +35,12 @@ const MOST_SEARCHES = 3;
 export class Selections {
   readonly #index: RowIndex;
   readonly #files: readonly OpenFile[];
+  readonly #maxLine: number;
   readonly #kept = new Map<string, Kept>();
   readonly #searches = new Map<string, TextSearch>();
 
-  constructor(index: RowIndex, files: readonly OpenFile[]) {
+  constructor(index: RowIndex, files: readonly OpenFile[], maxLine: number) {
+    this.#maxLine = maxLine;
     this.#index = index;
     this.#files = files;
   }
@@ -81,7 +83,7 @@ export class Selections {
   #searchFor(text: string): TextSearch {
     let search = this.#searches.get(text);
     if (search === undefined) {
-      search = new TextSearch(this.#index, this.#files, text);
+      search = new TextSearch(this.#index, this.#files, text, this.#maxLine);
       this.#searches.set(text, search);
       const [oldest] = this.#searches.keys();
       if (this.#searches.size > MOST_SEARCHES && oldest !== undefined) {

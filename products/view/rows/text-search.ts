@@ -42,6 +42,7 @@ interface Needle {
 export class TextSearch {
   readonly #index: RowIndex;
   readonly #files: readonly OpenFile[];
+  readonly #maxLine: number;
   readonly #needles: Needle[];
   readonly #longest: number;
   /** 1 where a row has it */
@@ -53,7 +54,8 @@ export class TextSearch {
   #stopped = false;
   bytes = 0;
 
-  constructor(index: RowIndex, files: readonly OpenFile[], text: string) {
+  constructor(index: RowIndex, files: readonly OpenFile[], text: string, maxLine: number) {
+    this.#maxLine = maxLine;
     this.#index = index;
     this.#files = files;
     this.#needles = formsOf(text).map(bytes => ({ bytes: bytes.length, pattern: patternOf(bytes) }));
@@ -105,8 +107,19 @@ export class TextSearch {
     const start = offsets[this.#rowsDone]!;
     const end = offsets[upTo - 1]! + lengths[upTo - 1]!;
     const opened = this.#files[file] as OpenFile;
-    const rows = await opened.rows(start, end + 1);
-    if (rows !== null) return this.#searchValues(rows, first, upTo);
+    const searching = opened.each(start, this.#maxLine, (row, at) => {
+      if (row !== null && this.#isIn(row)) this.hits[first + this.#rowsDone + at - start] = 1;
+      return at < end && !this.#stopped;
+    });
+    if (searching !== null) {
+      try {
+        await searching;
+      } catch (error) {
+        opened.trouble = (error as Error).message; // another file is in its place, or none
+      }
+      this.#rowsDone = upTo;
+      return;
+    }
     let row = this.#rowsDone;
     const overlap = this.#longest - 1;
     const block = Buffer.allocUnsafe(Math.min(BLOCK, end - start) + overlap);
@@ -121,14 +134,11 @@ export class TextSearch {
     this.#rowsDone = upTo;
   }
 
-  /** Rows that are no text in their file are searched as the JSON that a page shows of them. */
-  #searchValues(values: readonly JsonObject[], first: number, upTo: number): void {
-    for (const [at, value] of values.entries()) {
-      const text = Buffer.from(JSON.stringify(value)).toString('latin1');
-      if (this.#needles.some(({ pattern }) => text.search(pattern) >= 0))
-        this.hits[first + this.#rowsDone + at] = 1;
-    }
-    this.#rowsDone = upTo;
+  /** A row that is no text in its file is searched as the JSON that a page shows of it. */
+  #isIn(row: JsonObject): boolean {
+    const text = Buffer.from(JSON.stringify(row)).toString('latin1');
+    this.bytes += text.length;
+    return this.#needles.some(({ pattern }) => text.search(pattern) >= 0);
   }
 
   /** Marks the rows that `text`, which begins at byte `at`, has the needles in; returns the row at byte `at`. */
