@@ -51,7 +51,7 @@ let template: string;
 beforeAll(async () => {
   servers = await Promise.all([1, 2, 3].map(() => startSimulator({ port: 0, seed: 7 })));
   template = await makeTemplate();
-}, 60_000);
+});
 afterAll(() => Promise.all(servers.map(server => server.close())));
 const stoodIn = (text: string): string =>
   text

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { createServer, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { freePort } from '../free-port.ts';
 
 export const AGENTS = ['first', 'second', 'third'] as const;
 
@@ -77,8 +77,8 @@ export async function startEndpoints(count: number, latency: () => number, from 
         response.end(isModels ? '{"object":"list","data":[{"id":"m","root":"m","max_model_len":8192}]}' : '');
       });
     });
-  const servers = await Promise.all(Array.from({ length: count }, () => listening(make(), 0)));
-  const ports = servers.map(server => (server.address() as AddressInfo).port);
+  const ports = await Promise.all(Array.from({ length: count }, freePort));
+  const servers = await Promise.all(ports.map(port => listening(make(), port)));
   const endpoints: Endpoints = {
     urls: ports.map(port => `http://127.0.0.1:${port}/v1`),
     received: 0,

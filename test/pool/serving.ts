@@ -1,12 +1,12 @@
 /** A server on a real port that each test scripts itself, and a pool with short waits to ask it. */
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Timing } from '../../engine/asking/endpoints/pool-clock.ts';
 import type { EndpointPool, PoolOptions } from '../../engine/asking/pool/part.ts';
 import { createPool } from '../../engine/asking/pool/pool.ts';
 import type { Call } from '../../engine/core/item/call.ts';
+import { freePort } from '../free-port.ts';
 
 /** One request for a completion, and the ways to treat it. */
 export interface Ask {
@@ -140,8 +140,11 @@ export async function serve(onAsk: (ask: Ask) => void, served: Served = {}): Pro
       tell();
     });
   });
-  await new Promise<void>(resolve => server.listen(served.port ?? 0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const port = served.port ?? (await freePort()); // it may be closed, and be there again
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', resolve);
+  });
   const fake: Fake = {
     url: `http://127.0.0.1:${port}${prefix}`,
     port,

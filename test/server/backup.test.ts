@@ -113,7 +113,7 @@ test('copied at random moments under load', async () => {
     ).toEqual([]);
     await again.stop();
   }
-}, 240_000);
+});
 
 test('lines that were copied while they were written are written again; an input that is gone is taken from its file', async () => {
   const { url, simulator } = await simulated();

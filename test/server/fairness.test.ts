@@ -4,6 +4,7 @@ import type OpenAI from 'openai';
 import { expect, test } from 'vitest';
 import { startSimulator } from '../../products/simulator/simulator.ts';
 import { runs } from '../all.ts';
+import { freePort } from '../free-port.ts';
 import { folder } from '../fw.ts';
 import { begin, linesOf, reached } from './batching.ts';
 import { keyOf, MODEL, served } from './serving.ts';
@@ -18,7 +19,7 @@ const WITHIN = 0.1;
 
 test('owners share equally, and so do the batches of an owner; the smallest is done first', async () => {
   // nobody answers until all are there, so that all begin at once
-  const first = await startSimulator({ port: 0, model: MODEL });
+  const first = await startSimulator({ port: await freePort(), model: MODEL });
   const { url } = first;
   await first.close();
   const data = join(folder(), 'data');
@@ -61,7 +62,7 @@ test('owners share equally, and so do the batches of an owner; the smallest is d
 });
 
 test('of an owner, the batch with a fourth of the time gets four times as much', async () => {
-  const { url, close } = await startSimulator({ port: 0, model: MODEL });
+  const { url, close } = await startSimulator({ port: await freePort(), model: MODEL });
   await close(); // nobody answers until both are there
   const openai = (await served({ endpoints: [url], limit: 8 })).client();
   const batches: string[] = [];

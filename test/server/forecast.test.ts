@@ -1,6 +1,7 @@
 /** What a server says of windows: at creation, while a batch runs, on its page and to Prometheus. */
 import { expect, test } from 'vitest';
 import { startSimulator } from '../../products/simulator/simulator.ts';
+import { freePort } from '../free-port.ts';
 import { begin, lineOf, linesOf, reached } from './batching.ts';
 import { MODEL, served, simulated } from './serving.ts';
 
@@ -13,7 +14,7 @@ interface Told {
 }
 
 test('a batch says whether its window can be kept: not before anything was seen, and late where it is too short', async () => {
-  const first = await startSimulator({ port: 0, model: MODEL });
+  const first = await startSimulator({ port: await freePort(), model: MODEL });
   const { url } = first;
   await first.close(); // nobody is there
   const server = await served({ endpoints: [url], limit: 4 });

@@ -214,7 +214,7 @@ test.skipIf(somaxconn() < 900)('900 who come at once are connected while it is b
   const { url } = await served();
   // this process stands still meanwhile: a connection that is not made now would be tried again, until the time is over
   const count = execFileSync(process.execPath, ['--input-type=module', '-e', COMERS, new URL(url).port], {
-    timeout: 20_000,
+    timeout: 120_000,
   });
   expect(count.toString()).toBe('900');
   expect((await fetch(`${url}/health`)).status).toBe(200);

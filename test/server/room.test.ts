@@ -108,4 +108,4 @@ test('new work is refused, then batches wait, chat goes on, and all comes back',
   expect((await openai.batches.retrieve(id)).status).toBe('in_progress');
   disk = { ...disk, free: 50 * GB };
   expect((await reached(openai, id)).request_counts).toMatchObject({ completed: 40, failed: 0 });
-}, 30_000);
+});

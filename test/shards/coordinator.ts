@@ -4,10 +4,10 @@
  */
 import { createHash } from 'node:crypto';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Hello, Orders, PartName, Result, Task } from '../../products/workers/protocol.ts';
 import type { Taker } from '../../products/workers/taker.ts';
+import { freePort } from '../free-port.ts';
 
 export const KEY = 'fw_test';
 
@@ -148,7 +148,7 @@ export async function fakeCoordinator(works: Record<string, Given>): Promise<Fak
     send(200, { rest: left.length });
   }
 
-  let port = 0;
+  const port = await freePort(); // it goes away, and comes back
   const listen = () => {
     const server = createServer((request, response) => {
       const chunks: Buffer[] = [];
@@ -164,11 +164,9 @@ export async function fakeCoordinator(works: Record<string, Given>): Promise<Fak
         tell();
       });
     });
-    return new Promise<typeof server>(resolve => {
-      server.listen(port, '127.0.0.1', () => {
-        ({ port } = server.address() as AddressInfo);
-        resolve(server);
-      });
+    return new Promise<typeof server>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, '127.0.0.1', () => resolve(server));
     });
   };
   let server = await listen();
