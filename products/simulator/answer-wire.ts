@@ -1,8 +1,8 @@
 /**
  * Answers on the wire: whole, as a stream of events, or broken off half-way.
  *
- * A stream is one event with the role, one for each token of the text (for the tokens of each step where it drafts), one with the finish_reason, one with the usage
- * where the request asked for it, then `[DONE]`.
+ * A stream is one event with the role, one for each token of the text (for those of each step where drafts are checked), one
+ * with the finish_reason, one with the usage where the request asked for it, then `[DONE]`.
  */
 import type { ServerResponse } from 'node:http';
 import type { Reply, Script } from './chat.ts';

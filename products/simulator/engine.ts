@@ -85,10 +85,10 @@ export class Engine {
    * The sequence is looked at when the running step ends, at once where none runs.
    * @throws RangeError where it would never fit into the KV cache
    */
-  add(sequence: Sequence, now: number): Handle {
-    const { output } = sequence;
-    // an empty text too begins with a token, which a model is shown
-    const prompt = { ...sequence.prompt, tokens: Math.max(1, sequence.prompt.tokens) };
+  add(asked: Sequence, now: number): Handle {
+    // of an empty text a model is still shown the token that begins it
+    const sequence = asked.prompt.tokens > 0 ? asked : { ...asked, prompt: { ...asked.prompt, tokens: 1 } };
+    const { prompt, output } = sequence;
     const tokensHeld = this.#scheduler.blocks.total * BLOCK;
     // the last token is sampled and never computed
     const most = tokensHeld - prompt.tokens + 1;
@@ -102,7 +102,7 @@ export class Engine {
         `expected 1 to ${most} tokens after a prompt of ${prompt.tokens}, found ${output}: the KV cache holds ${tokensHeld}`,
       );
     }
-    const member = new Member({ ...sequence, prompt }, this.#added++, now);
+    const member = new Member(sequence, this.#added++, now);
     if (this.#requestMs > 0) this.#coming.push(member);
     else this.#admit(member, now);
     return member;
