@@ -3,8 +3,8 @@ import { createServer } from 'node:net';
 
 /** Below those that a system gives to whoever asks for any: Linux from 32768 on, others from 49152. */
 const FIRST = 20_000;
-const PART = 1_000;
-const PARTS = 12;
+const PART = 200;
+const PARTS = 60;
 
 /** files that run beside each other in one run of the tests have parts of their own */
 const part = FIRST + PART * (Number(process.env.VITEST_POOL_ID ?? 0) % PARTS);

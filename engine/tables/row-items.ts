@@ -10,7 +10,7 @@ import { dataError, ItemFailure } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { badMessages, chatMessages } from '../core/item/line-shape.ts';
 import { lossless } from '../core/json/lossless.ts';
-import type { JsonObject } from '../core/json/pointer.ts';
+import { isObject, type JsonObject } from '../core/json/pointer.ts';
 import { shorten } from '../core/json/show.ts';
 import { delimiterIn } from './delimiter.ts';
 import { readTable, type TableOptions, type TableRow } from './read-table.ts';
@@ -99,7 +99,6 @@ export class ItemMaker {
         const message = 'expected a row that is no longer than 512 MiB as a line of JSON, found a longer one';
         const text = row.fields?.map(field => field.slice(0, 1024)).join(' ') ?? '';
         const more = { text: text.slice(0, 1024) };
-        delete known.input; // it would be as long
         return taken ? [this.#failed(known, row, { code: 'line-too-long', message, more })] : [];
       }
       if (!(error instanceof ItemFailure)) throw error;
@@ -154,9 +153,7 @@ export class ItemMaker {
       ...asked,
       ...more,
     }));
-    let length = text.length;
-    for (const field of fields) length += field.length;
-    if (length > LONG) JSON.stringify(items.at(-1)); // here it can still fail alone
+    if (text.length + lengthOf(fields) > LONG) JSON.stringify(items.at(-1)); // here it can still fail alone
     return items;
   }
 
@@ -196,15 +193,33 @@ export class ItemMaker {
     { source, line }: TableRow,
     { code, message, more }: { code: Code; message: string; more?: JsonObject },
   ): Item {
-    return {
+    const failed: Item = {
       ...known,
       failure: { stage: this.#options.stage, code, message: `${source}:${line}: ${message}`, line, ...more },
     };
+    if (!isWritable(failed)) delete failed.input;
+    return failed;
   }
 }
 
 /** Characters of a row; only of a longer one the line may be longer than a text of V8 can be: JSON needs up to six for one. */
 const LONG = 2 ** 26;
+
+const lengthOf = (fields: readonly unknown[]): number =>
+  fields.reduce((sum: number, field) => sum + (typeof field === 'string' ? field.length : 0), 0);
+
+/** Whether the line of a failed item can be a text of V8. */
+function isWritable(item: Item): boolean {
+  const { input } = item;
+  if (!isObject(input) || lengthOf(Object.values(input)) <= LONG) return true;
+  try {
+    JSON.stringify(item);
+    return true;
+  } catch (error) {
+    if (isTooLong(error)) return false;
+    throw error;
+  }
+}
 
 /** JSON that would be longer than 512 MiB. Only a --max-line of many times the usual lets such a row come so far. */
 const isTooLong = (error: unknown): boolean =>

@@ -211,10 +211,11 @@ const INSTEAD: Partial<Record<(typeof NOT_COMPARED)[number], string>> = {
   requests: '--items is the number of prompts',
 };
 
-/** Exit 64 where an option would do nothing. */
+/** The first flag of a server that was given. */
 const serverFlagIn = (options: Given): string | undefined =>
   (Object.keys(SERVER_OPTIONS) as (keyof typeof SERVER_OPTIONS)[]).find(name => options[name] !== undefined);
 
+/** Exit 64 where an option would do nothing. */
 function refuseIdle(options: Given, compares: boolean, path: string | undefined): void {
   const comparing = (['price', 'within', 'html'] as const).find(name => options[name] !== undefined);
   if (!compares && comparing !== undefined)

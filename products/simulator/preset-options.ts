@@ -4,7 +4,7 @@
  */
 import { basename, dirname, resolve } from 'node:path';
 import { readSmallFile } from '../../engine/core/config/yaml.ts';
-import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import { badOptions, dataError, usageError } from '../../engine/core/item/failure.ts';
 import { didYouMean } from '../../engine/core/item/wording.ts';
 import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
 import { CARD_NAMES, cardNamed, MACHINE_CARDS } from './cards.ts';
@@ -145,6 +145,6 @@ export function presetOn(
       utilization,
     });
   } catch (error) {
-    throw error instanceof RangeError ? Object.assign(usageError(error.message), { cause: error }) : error;
+    throw error instanceof RangeError ? badOptions(error) : error;
   }
 }

@@ -5,7 +5,7 @@
  */
 import { library } from '../../engine/core/config/package.ts';
 import { readSmallFile } from '../../engine/core/config/yaml.ts';
-import { dataError, usageError } from '../../engine/core/item/failure.ts';
+import { badOptions, dataError, usageError } from '../../engine/core/item/failure.ts';
 import type { OptionSchemas, OptionsOf } from '../../engine/flow/options.ts';
 import schema from '../../schemas/preset.schema.json' with { type: 'json' };
 import llama3bA100 from './presets/3b-a100-80g.json' with { type: 'json' };
@@ -278,7 +278,7 @@ export function withServerOptions(preset: Preset, options: OptionsOf<typeof SERV
       speculative,
     });
   } catch (error) {
-    throw error instanceof RangeError ? Object.assign(usageError(error.message), { cause: error }) : error;
+    throw error instanceof RangeError ? badOptions(error) : error;
   }
 }
 

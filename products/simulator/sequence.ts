@@ -48,7 +48,7 @@ export class Member implements Entry, Handle {
   preemptions = 0;
   /** output tokens up to the end of its last prefill; while it decodes, the number of the step tells */
   made = 0;
-  /** while it decodes: after step s, s + offset tokens of it are in the KV cache */
+  /** while it decodes: after step s, s + offset tokens of it are in the KV cache (with drafts in parts of tokens: decoding.ts) */
   offset = 0;
   /** during prefill: tokens in the KV cache, the blocks taken for them, and how many of its prompt's blocks are known */
   computed = 0;
@@ -123,5 +123,5 @@ export class List {
   }
 }
 
-/** Cards that cannot hold a model or a request, or that a model cannot be split over: to who asks which can, an answer. */
+/** A model or a request that these cards cannot hold, or not split so. Who compares cards takes it for an answer. */
 export class DoesNotFit extends RangeError {}

@@ -74,10 +74,8 @@ test('Zstandard that does not say its size', () => {
   expect(() => unpacked(frame(0xf8, ...last), 1_000, 'ZSTD')).toThrow();
 });
 
-/** Rows of a column of lists; the row `long` has one of which JSON would be longer than a text can be. */
-function writeLists(name: string, rows: number, long: number): void {
-  const text = 'x'.repeat(3_000);
-  const many = new Array<string>(200_000).fill(text);
+/** A row for each list. */
+function writeLists(name: string, lists: readonly string[][]): void {
   const schema = [
     { name: 'root', num_children: 3 },
     {
@@ -101,17 +99,22 @@ function writeLists(name: string, rows: number, long: number): void {
       repetition_type: 'REQUIRED' as const,
     },
   ];
-  const ids = Array.from({ length: rows }, (_, n) => `r-${n}`);
+  const ids = lists.map((_, n) => `r-${n}`);
   const columnData = [
     { name: 'id', data: ids },
     { name: 'prompt', data: ids.map(id => `ask ${id}`) },
-    { name: 'list', data: ids.map((_, n) => (n === long ? many : [text])) },
+    { name: 'list', data: [...lists] },
   ];
   writeFileSync(join(at, name), Buffer.from(parquetWriteBuffer({ columnData, schema })));
 }
 
 test('a list longer than any text: the row fails, in ingest, a report and a view, and those around it do not', async () => {
-  writeLists('lists.parquet', 12, 5);
+  const text = 'x'.repeat(3_000);
+  const many = new Array<string>(200_000).fill(text); // of which JSON would be longer than a text can be
+  writeLists(
+    'lists.parquet',
+    Array.from({ length: 12 }, (_, n) => (n === 5 ? many : [text])),
+  );
   const { code, stdout, stderr } = await fw('fw ingest lists.parquet', { cwd: at });
   const items = stdout
     .trimEnd()
@@ -143,11 +146,32 @@ test('a list longer than any text: the row fails, in ingest, a report and a view
   }
 });
 
+test('lists beyond a small --max-line: none is cut short, and ingest and a report fail the same rows', async () => {
+  const texts = ['x'.repeat(600), 'x'.repeat(600)];
+  writeLists('small.parquet', [texts, ['fits'], ['\n'.repeat(400)], [...texts.slice(1), 'y']]);
+  const { stdout } = await fw('fw ingest --max-line 700 small.parquet', { cwd: at });
+  const items = stdout
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line));
+  const wanted = ['line-too-long', null, 'line-too-long', null];
+  expect(items.map(({ failure }) => failure?.code ?? null)).toEqual(wanted);
+  expect(JSON.parse(items[3].input.list)).toEqual([...texts.slice(1), 'y']);
+  const codes: (string | null)[] = [];
+  await eachRow(join(at, 'small.parquet'), { maxLine: 700, warn: () => {} }, (_row, _number, trouble) =>
+    codes.push(trouble?.code ?? null),
+  );
+  expect(codes).toEqual(wanted);
+});
+
 slow('a row of CSV whose line would be longer than any text, as --max-line is: it fails alone', async () => {
   const field = Buffer.alloc(45 << 20, 1); // JSON has six characters for each, in the input and in the prompt
   writeFileSync(
     join(at, 'x.csv'),
-    Buffer.concat([Buffer.from('id,prompt\na,'), field, Buffer.from('\nb,hello\n')]),
+    Buffer.concat([
+      ...[Buffer.from('id,prompt,more\na,'), field, Buffer.from(',x\nb,hello,x\nc,,'), field, field],
+      Buffer.from('\n'),
+    ]),
   );
   const { code, stdout, stderr } = await fw('fw ingest --max-line 200000000 x.csv', { cwd: at });
   const items = stdout
@@ -159,6 +183,7 @@ slow('a row of CSV whose line would be longer than any text, as --max-line is: i
     [
       ['a', 1],
       ['b', 2],
+      ['c', 3],
     ],
   ]);
   expect(items[0].failure).toMatchObject({
@@ -166,6 +191,8 @@ slow('a row of CSV whose line would be longer than any text, as --max-line is: i
     line: 2,
     message: expect.stringContaining('512 MiB'),
   });
+  // whose prompt is empty, and whose input no line could have
+  expect([items[2].failure.code, items[2].input]).toEqual(['empty-prompt', undefined]);
 });
 
 test('no line may be longer than a text can be', async () => {

@@ -179,6 +179,23 @@ test.each([
   expect([code, stderr]).toEqual([64, expect.stringContaining(message)]);
 });
 
+test('a card whose KV cache is too small for a request is said, and the others are compared', () => {
+  const given = {
+    'model-config': 'meta-llama/Llama-3.1-8B-Instruct',
+    'input-tokens': 60_000,
+    'output-tokens': 10,
+  };
+  const cards = 'h100-80g,a10';
+  for (const asked of [{ items: 100 }, { items: undefined, rate: '1' }]) {
+    const more = asked.rate === undefined ? {} : { rate: asked.rate, goodput: ['ttft:60000'] };
+    const { choices, not } = compareCards(
+      bulk({ cards, tp: '1', items: asked.items, given: { ...given, ...more } }),
+    );
+    expect(choices.map(({ card }) => card)).toEqual(['h100-80g']);
+    expect(not).toMatchObject([{ card: 'a10', why: expect.stringContaining('KV cache holds') }]);
+  }
+});
+
 test('what cannot be read is no card that does not fit, whatever words its name has', () => {
   const of = (model: string, tp: string) =>
     compareCards(bulk({ tp, given: { 'model-config': model, 'input-tokens': 500, 'output-tokens': 100 } }));

@@ -45,6 +45,8 @@ export class Fatal extends Error {
 }
 
 export const usageError = (message: string): Fatal => new Fatal(EXIT.usage, message);
+/** Of options that something else found wrong: its error is the cause. */
+export const badOptions = (cause: Error): Fatal => Object.assign(usageError(cause.message), { cause });
 export const dataError = (message: string): Fatal => new Fatal(EXIT.data, message);
 export const unavailable = (message: string): Fatal => new Fatal(EXIT.unavailable, message);
 export const ioError = (message: string): Fatal => new Fatal(EXIT.io, message);

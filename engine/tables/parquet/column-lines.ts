@@ -116,6 +116,8 @@ export class ColumnLines {
 
   /** The texts of the row. False where one of them is too long, or none. */
   #make(): boolean {
+    // what was read of its lists is their beginning
+    if (this.#reader.isLong) return false;
     let to = 0;
     for (let at = 0; at < this.#columns.length; at++) {
       const column = this.#columns[at]!;

@@ -2,7 +2,7 @@
  * fw plan --rate and --concurrency: what fw bench would measure on servers of the preset, in virtual time. Prompts have the
  * lengths that are said; what groups share and what users have said before is found in the prefix cache.
  */
-import { usageError } from '../../../engine/core/item/failure.ts';
+import { badOptions, usageError } from '../../../engine/core/item/failure.ts';
 import { aligned, counted, number, percent } from '../../../engine/core/item/wording.ts';
 import { durationOf, type OptionSchemas, type OptionsOf } from '../../../engine/flow/options.ts';
 import { dueTimes } from '../../kit/arrivals.ts';
@@ -209,7 +209,7 @@ export function runOne({ preset, servers, lengths, load, given, goal }: One): Lo
       goal ?? {},
     );
   } catch (error) {
-    throw error instanceof RangeError ? usageError(error.message) : error;
+    throw error instanceof RangeError ? badOptions(error) : error;
   }
 }
 

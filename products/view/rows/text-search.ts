@@ -115,7 +115,7 @@ export class TextSearch {
       try {
         await searching;
       } catch (error) {
-        opened.trouble = (error as Error).message; // another file is in its place, or none
+        opened.trouble = (error as Error).message; // the rest of the chunk is not searched, and the page says why
       }
       this.#rowsDone = upTo;
       return;
