@@ -186,7 +186,7 @@ test('a card whose KV cache is too small for a request is said, and the others a
     'output-tokens': 10,
   };
   const cards = 'h100-80g,a10';
-  for (const asked of [{ items: 100 }, { items: undefined, rate: '1' }]) {
+  for (const asked of [{ items: 4 }, { items: undefined, rate: '0.1' }]) {
     const more = asked.rate === undefined ? {} : { rate: asked.rate, goodput: ['ttft:60000'] };
     const { choices, not } = compareCards(
       bulk({ cards, tp: '1', items: asked.items, given: { ...given, ...more } }),
