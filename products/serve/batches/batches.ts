@@ -24,7 +24,7 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
-  room: Pick<Parts['room'], 'state' | 'isBack' | 'why' | 'lack'>;
+  room: Pick<Parts['room'], 'state' | 'isBack' | 'isThere' | 'why' | 'lack'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded' | 'endOf' | 'unknown'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
