@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parse, stringify } from 'yaml';
+import { DIALECTS } from '../../engine/core/item/dialects.ts';
 import { startSimulator } from '../../products/simulator/simulator.ts';
 import { binFolder, environment, folder, ROOT } from '../fw.ts';
 import { begin, linesOf, reached } from '../server/batching.ts';
@@ -128,6 +129,15 @@ test('docs/deploy.md has a row for each alert', () => {
   const rows = readFileSync(join(ROOT, 'docs', 'deploy.md'), 'utf8').match(/^\| `Fw.*$/gm) ?? [];
   const named = rows.flatMap(row => row.match(/\bFw\w+/g) ?? []);
   expect(named.sort()).toEqual(ALERTS.map(({ alert }) => alert).sort());
+});
+
+test('the alert of live calls looks at each path that clients may ask, and at no other', () => {
+  const { expr = '' } = ALERTS.find(({ alert }) => alert === 'FwLiveCallsFail') ?? {};
+  const routes = [...expr.matchAll(/route=~"([^"]+)"/g)].map(([, one]) => one as string);
+  expect([routes.length, new Set(routes).size]).toEqual([3, 1]);
+  const whole = new RegExp(`^(?:${routes[0]})$`);
+  expect([...DIALECTS.keys()].filter(path => !whole.test(path))).toEqual([]);
+  for (const path of ['/v1/files', '/v1/batches', '/metrics', '/v1/models']) expect(path).not.toMatch(whole);
 });
 
 describe('the dashboard', () => {

@@ -6,6 +6,7 @@ import { formOf, whyNoForm } from '../../engine/asking/endpoints/form-body.ts';
 import { promptIn } from '../../engine/core/item/dialects.ts';
 import { unansweredIn } from '../../engine/core/item/response.ts';
 import { folder, shell } from '../fw.ts';
+import { serve } from '../pool/serving.ts';
 import { begin, linesIn, reached } from './batching.ts';
 import { MODEL, served, simulated } from './serving.ts';
 
@@ -193,17 +194,53 @@ test('an answer without its numbers is none', () => {
     [{ data: [{ index: 0, embedding: null }] }, 'an embedding without numbers'],
     [{ scores: [] }, 'scores without an entry'],
     [{ results: [] }, 'results without an entry'],
-    [{ tokens: [] }, 'tokens without an entry (llama.cpp reads `content`, and no `prompt`)'],
   ] as const)
     expect(trouble(body)).toContain(words);
   expect(trouble({ data: [{ score: 0 }] })).toBeUndefined();
-  // of an empty text, and what is no list of tokens alone
+  // of an empty text, what is no list of tokens alone, and where nobody knows what was asked
   for (const body of [
+    { tokens: [] },
     { count: 0, max_model_len: 4096, tokens: [] },
     { content: '', tokens: [] },
   ])
     expect(trouble(body)).toBeUndefined();
   expect(trouble({ results: [{ index: 0, relevance_score: 0 }] })).toBeUndefined();
+});
+
+test('llama.cpp passes over a prompt: the line fails and says why, and the server has done nothing wrong', async () => {
+  const model = await serve(
+    one => {
+      const { content = '' } = JSON.parse(one.body);
+      one.send(200, { tokens: content === '' ? [] : [1, 2] });
+    },
+    { prefix: '' },
+  );
+  const server = await served({ endpoints: [model.url] });
+  const openai = server.client();
+  const asked = [{ prompt: 'a' }, { content: 'a' }, { content: '' }, { prompt: '' }, { messages: [{}] }];
+  const bodies = [...asked, ...Array.from({ length: 8 }, () => ({ prompt: 'b' }))];
+  const lines = bodies.map((body, at) =>
+    JSON.stringify({ custom_id: `${at}`, method: 'POST', url: '/tokenize', body: { model: 'm', ...body } }),
+  );
+  const made = await begin(openai, lines.join('\n'), { endpoint: '/tokenize' as '/v1/embeddings' });
+  const { request_counts, error_file_id } = await reached(openai, made.id);
+  expect(request_counts).toMatchObject({ completed: 3, failed: 10 });
+  for (const { error } of await linesIn(openai, error_file_id))
+    expect(error).toEqual({
+      code: 'no-answer',
+      message:
+        'expected an answer, found tokens without an entry (llama.cpp reads `content`, and neither `prompt` nor `messages`)',
+    });
+  for (const body of bodies) {
+    const said = await fetch(`${server.url}/tokenize`, {
+      ...{ method: 'POST', headers: { 'content-type': 'application/json' } },
+      body: JSON.stringify({ model: 'm', ...body }),
+    });
+    expect([said.status, await said.json()]).toEqual([200, { tokens: body === asked[1] ? [1, 2] : [] }]);
+  }
+  // none was asked twice, and nothing is held against it
+  expect(model.asked).toBe(2 * bodies.length);
+  expect(server.said.filter(line => / fails: /.test(line))).toEqual([]);
 });
 
 test('tokens of a rank of which the server says no more than how many there were', () => {

@@ -1,5 +1,6 @@
 /** A disk that is nearly full: new work is refused first, then batches wait, chat goes on; all comes back by itself. */
 import { expect, onTestFinished, test } from 'vitest';
+import { AGAIN, Holds } from '../../products/serve/batches/waiting.ts';
 import { type Disk, Room } from '../../products/serve/keep/room.ts';
 import { type Ask, serve } from '../pool/serving.ts';
 import { begin, ENDPOINT, lineOf, put, reached } from './batching.ts';
@@ -49,6 +50,29 @@ test('a reserve of nearly nothing leaves batches 32 MiB', () => {
   expect([room.state, room.isBack, room.lack]).toEqual([
     ...['ok', false, '; batches go on once 33.6 MB are free'],
   ]);
+});
+
+test('a batch that was paused for its ledger goes on where those that run do, one that was paused for the disk at the reserve', () => {
+  let disk: Disk = { free: 50 * GB, size: 100 * GB };
+  const room = new Room({ data: 'DIR', reserve: 2 * GB, say: () => {}, look: () => disk });
+  onTestFinished(() => room.stop());
+  const holds = new Holds({ room, say: () => {} } as never);
+  holds.pause({ id: 'ledger', owner: 'o' }, 'part-1.ndjson: line 7 is damaged');
+  holds.pause({ id: 'disk', owner: 'o' }, 'ENOSPC: no space left on device, write');
+  const may = (free: number): boolean[] => {
+    disk = { ...disk, free };
+    room.look();
+    return ['ledger', 'disk'].map(id => holds.mayGoOn(id, performance.now() + AGAIN + 1));
+  };
+  expect([may(1.5 * GB), may(2 * GB)]).toEqual([
+    [true, false],
+    [true, true],
+  ]);
+  expect([may(0.5 * GB), may(1.5 * GB)]).toEqual([
+    [false, false], // full, and so until the reserve is there
+    [false, false],
+  ]);
+  expect(holds.mayGoOn('ledger', 0)).toBe(false);
 });
 
 test('new work is refused, then batches wait, chat goes on, and all comes back', async () => {

@@ -90,7 +90,7 @@ function opened(data: string, pool: EndpointPool, disk: Disk) {
     store,
     stamp: Date.now,
     isOurs: () => true,
-    room: { state: 'ok', isBack: true, why: '', lack: '' },
+    room: { state: 'ok', isBack: true, isThere: true, why: '', lack: '' },
     webhooks: { tell: (_owner, event, id) => void events.add(`${event} ${id}`) },
   });
   return { files, store, batches };

@@ -88,12 +88,12 @@ export function requester(
       throw failing(before);
     }
     try {
-      let { response, answer, trouble } = await answered(call);
+      let { response, answer, trouble } = await answered(call, request);
       // What is on record without an answer in it is asked again, once in a run, under a key of its own. Who waited for an
       // equal request hears of this run's answer, and after the one who asked.
       while (trouble !== null && answer.replayed && failed.get(shared) === undefined) {
         call = callOf(name, request, call.round + 1);
-        ({ response, answer, trouble } = await answered(call));
+        ({ response, answer, trouble } = await answered(call, request));
       }
       const { text, usage } = answer;
       const length = call.body.length + Buffer.byteLength(text) + BESIDE;
@@ -121,10 +121,10 @@ export function requester(
     return null;
   }
 
-  async function answered(call: Call) {
+  async function answered(call: Call, request: RawRequest) {
     const answer = await pool.call(call);
     const response: Response = { status_code: 200, body: answer.body ?? JSON.parse(answer.text) };
-    return { answer, response, trouble: troubleIn(response) };
+    return { answer, response, trouble: troubleIn(response, undefined, request) };
   }
 }
 

@@ -116,7 +116,7 @@ function findInRequest({ id, request, steps }: Item, accepted: ReadonlySet<Rung>
     return [
       broken('other request', '/steps/0/agent', `the URL of the request, ${request?.url}`, show(agent)),
     ];
-  const trouble = troubleIn(response);
+  const trouble = troubleIn(response, undefined, request);
   if (trouble) return [broken('missing answer', '/steps/0/response', 'an answer', trouble.message)];
   if (sha256 === hashOfText(JSON.stringify(response?.body) ?? '')) return [];
   const expected = `what the server answered, whose hash is ${sha256 ?? 'not there'}`;

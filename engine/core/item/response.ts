@@ -20,14 +20,16 @@ const LONGEST_MESSAGE = 2_000;
 /**
  * Why a request has no answer: an error, a status other than 2xx, or a reply without an answer in it; null where it has
  * one. An answer that was cut off (finish_reason length) is one: it is as long as the request allowed. `error` is that of
- * a batch line, `response` its `{status_code, body}`; both may be anything.
+ * a batch line, `response` its `{status_code, body}`, `request` what was asked, where that is known; all may be anything.
  */
-export function troubleIn(response: unknown, error?: unknown): Trouble | null {
+export function troubleIn(response: unknown, error?: unknown, request?: unknown): Trouble | null {
   const { status_code, body } = isObject(response) ? response : ({} as JsonObject);
   const status = Number(status_code ?? Number.NaN);
   const isRefused = status_code !== undefined && !(status >= 200 && status < 300);
   if (!isSaid(error) && !isRefused) {
-    const why = isObject(response) ? whyNoAnswer(body) : `found ${show(response)} as the response`;
+    const why = isObject(response)
+      ? (whyNoAnswer(body) ?? whyUnread(body, request))
+      : `found ${show(response)} as the response`;
     return why === null ? null : trouble('no-answer', `expected an answer, ${why}`);
   }
   const { code, message } = partsOf(isSaid(error) ? error : body);
@@ -89,7 +91,8 @@ export function unansweredIn(line: JsonObject): (Trouble & { stage: string; agen
   const { request, steps } = line;
   if (request === undefined || !Array.isArray(steps)) return null;
   for (const step of steps) {
-    const wrong = isObject(step) && step.response !== undefined ? troubleIn(step.response) : null;
+    const wrong =
+      isObject(step) && step.response !== undefined ? troubleIn(step.response, undefined, request) : null;
     if (wrong)
       return { stage: 'request', ...(typeof step.agent === 'string' && { agent: step.agent }), ...wrong };
   }
@@ -150,15 +153,24 @@ const LISTS = ['choices', 'data', 'results', 'scores'] as const;
 /** Which list of answers a body lacks, in words; null for none. A server that says so was asked in vain, and may be asked again. */
 export function emptyIn(body: JsonObject): string | null {
   for (const list of LISTS) if (isEmpty(body[list])) return `${list} without an entry`;
-  const keys = Object.keys(body);
-  if (keys.length === 0) return 'an empty object';
-  // vLLM has a count beside them, which may be 0 of an empty text; llama.cpp has none, and passes over a `prompt`
-  if (keys.length === 1 && isEmpty(body.tokens))
-    return 'tokens without an entry (llama.cpp reads `content`, and no `prompt`)';
+  if (Object.keys(body).length === 0) return 'an empty object';
   const { object, choices } = body;
   const isOfCompletion = typeof object === 'string' && /^(?:chat\.completion|text_completion)/.test(object);
   if ((isOfCompletion || choices === null) && !Array.isArray(choices)) return 'no choices';
   return object === 'response' && isEmpty(body.output) ? 'output without an entry' : null;
+}
+
+/**
+ * llama.cpp's /tokenize reads `content`, passes over a `prompt`, and has no tokens then: it works, and would say so again. Of an
+ * empty `content` no tokens are right. vLLM and SGLang have a count beside their tokens.
+ */
+function whyUnread(reply: unknown, request: unknown): string | null {
+  if (!isObject(reply) || !isEmpty(reply.tokens) || Object.keys(reply).length !== 1) return null;
+  if (!isObject(request) || !isObject(request.body)) return null;
+  const { content, prompt, messages } = request.body;
+  const asks = [prompt, messages].some(one => isSaid(one) && !isEmpty(one));
+  if (!asks || content !== undefined) return null;
+  return 'found tokens without an entry (llama.cpp reads `content`, and neither `prompt` nor `messages`)';
 }
 
 const isEmpty = (value: unknown): boolean => Array.isArray(value) && value.length === 0;

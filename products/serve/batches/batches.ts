@@ -24,7 +24,7 @@ type Last = 'completed' | 'failed' | 'expired' | 'cancelled';
 
 export interface BatchesParts
   extends Pick<Parts, 'data' | 'settings' | 'pool' | 'workers' | 'now' | 'stamp' | 'say' | 'isOurs'> {
-  room: Pick<Parts['room'], 'state' | 'isBack' | 'why' | 'lack'>;
+  room: Pick<Parts['room'], 'state' | 'isBack' | 'isThere' | 'why' | 'lack'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'isEnded' | 'endOf' | 'unknown'>;
   journal: Pick<Parts['journal'], 'settleBatch' | 'settle' | 'flush'>;
   metrics: { calls: Pick<CallMetrics, 'tried' | 'tokens'> };
@@ -276,16 +276,15 @@ export class Batches {
   }
 
   /** Its key was revoked, or has expired, while it could still be stopped. */
-  #isToStop({ key, status, outputs }: BatchRecord): boolean {
-    if (key === null || outputs !== null || !this.#parts.access.isEnded(key)) return false;
+  #isToStop({ status, outputs }: BatchRecord, key: string): boolean {
+    if (outputs !== null || !this.#parts.access.isEnded(key)) return false;
     return status === 'validating' || status === 'in_progress';
   }
 
-  #stopOf(record: BatchRecord): void {
+  #stopOf(record: BatchRecord, key: string): void {
     this.cancel(record);
-    const how = record.key === null ? '' : this.#parts.access.endOf(record.key);
-    this.#parts.say(`${record.id} is cancelled: its key ${record.key} ${how}`, {
-      ...{ event: 'batch-key-ended', batch: record.id, owner: record.owner, key: record.key },
+    this.#parts.say(`${record.id} is cancelled: its key ${key} ${this.#parts.access.endOf(key)}`, {
+      ...{ event: 'batch-key-ended', batch: record.id, owner: record.owner, key },
     });
   }
 
@@ -323,7 +322,7 @@ export class Batches {
         if (run !== undefined && run.ending === null && this.#isOver(record)) run.end('expired');
         if (run !== undefined && access.budgets.isSpent(record.key, access.rulesOf(record.key)))
           run.end('spent');
-        if (this.#isToStop(record)) this.#stopOf(record);
+        if (record.key !== null && this.#isToStop(record, record.key)) this.#stopOf(record, record.key);
         if (run !== undefined && room.state === 'full') this.#yield(record, run);
         else if (this.#holds.mayGoOn(id, time)) this.#drive(id);
       } catch (error) {

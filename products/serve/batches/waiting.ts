@@ -21,12 +21,14 @@ interface Pause {
   /** by `performance.now()` */
   until: number;
   why: string;
+  /** the disk was full: it waits for the whole reserve */
+  isOfDisk: boolean;
   /** it gave up its room, and goes on as soon as there is some */
   yields?: true;
 }
 
 interface HoldParts {
-  room: Pick<Parts['room'], 'state' | 'isBack' | 'why' | 'lack'>;
+  room: Pick<Parts['room'], 'state' | 'isBack' | 'isThere' | 'why' | 'lack'>;
   access: Pick<Parts['access'], 'budgets' | 'rulesOf' | 'unknown'>;
   /** why nobody answers it now; null where somebody may */
   missing(record: BatchRecord): Waiting | null;
@@ -77,12 +79,13 @@ export class Holds {
   }
 
   pause({ id, owner }: Pick<BatchRecord, 'id' | 'owner'>, why: string): void {
-    const words = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] }) ? 'the disk is full' : why;
+    const isOfDisk = isFull({ code: /ENOSPC|EDQUOT/.exec(why)?.[0] });
+    const words = isOfDisk ? 'the disk is full' : why;
     if (!this.#paused.has(id))
       this.#parts.say(`${id} is paused, and is tried again: ${words}`, {
         ...{ event: 'batch-paused', level: 'warn', batch: id, owner },
       });
-    this.#paused.set(id, { until: performance.now() + AGAIN, why: words });
+    this.#paused.set(id, { until: performance.now() + AGAIN, why: words, isOfDisk });
   }
 
   /** What room there is left is for live calls. Whether it was not paused before. */
@@ -90,7 +93,7 @@ export class Holds {
     const { why } = this.#parts.room;
     if (this.#paused.has(record.id)) return false;
     this.pause(record, why);
-    this.#paused.set(record.id, { until: 0, why, yields: true });
+    this.#paused.set(record.id, { until: 0, why, isOfDisk: true, yields: true });
     return true;
   }
 
@@ -99,9 +102,9 @@ export class Holds {
   }
 
   /** How much room there is changes while it waits. */
-  #whyNow({ why, yields }: Pause): string {
+  #whyNow({ why, isOfDisk, yields }: Pause): string {
     const { room } = this.#parts;
-    return yields ? room.why : `${why}${room.lack}`;
+    return yields ? room.why : `${why}${isOfDisk || room.state === 'full' ? room.lack : ''}`;
   }
 
   /** Whether it may be driven at `time`, by `performance.now()`. */
@@ -110,6 +113,6 @@ export class Holds {
     const pause = this.#paused.get(id);
     if (pause === undefined) return room.state !== 'full';
     if (pause.yields && room.isBack) this.#paused.delete(id);
-    return time >= pause.until && room.isBack;
+    return time >= pause.until && (pause.isOfDisk ? room.isBack : room.isThere);
   }
 }

@@ -63,7 +63,7 @@ export class Room {
     return this.#options.reserve ?? Math.min(MOST, this.#part);
   }
 
-  /** bytes: with less, a batch that was paused does not go on */
+  /** bytes: with less, a batch that was paused for the disk does not go on */
   get enough(): number {
     return Math.max(this.reserve, Math.min(ROOM, this.#part));
   }
@@ -78,7 +78,16 @@ export class Room {
 
   /** Whether a batch that waits for the disk may go on. */
   get isBack(): boolean {
-    return this.#state !== 'full' && this.#look(this.#options.data).free >= this.enough;
+    return this.#has(this.enough);
+  }
+
+  /** Whether one may that was paused for something else: as those that run, down to half of the reserve. */
+  get isThere(): boolean {
+    return this.#has(Math.min(ROOM, this.#part));
+  }
+
+  #has(bytes: number): boolean {
+    return this.#state !== 'full' && this.#look(this.#options.data).free >= bytes;
   }
 
   /** Why batches wait that gave up their room, in words. */
@@ -86,7 +95,7 @@ export class Room {
     return `the disk is full but for ${bytesWords(this.free)}, which are kept for live requests${this.lack}`;
   }
 
-  /** What batches that were paused wait for besides, in words; empty while there is room. */
+  /** What batches that wait for the disk wait for, in words; empty while there is room. */
   get lack(): string {
     return this.free < this.enough ? `; batches go on once ${bytesWords(this.enough)} are free` : '';
   }
