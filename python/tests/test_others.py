@@ -87,14 +87,14 @@ def test_a_task_that_is_cancelled_stops_its_run():
             return row["text"]
 
         rows = [{"text": str(at)} for at in range(100)]
-        # a call takes ten minutes, so it is the cancelling that ends this
+        # a call takes a minute, so it is the cancelling that ends this
         task = asyncio.ensure_future(fw.amap(rows, prompt=prompt, endpoints=server, grace="50ms", progress=False))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with fw.simulate(latency="10m") as server:
+    with fw.simulate(latency="60s") as server:
         asyncio.run(cancelled(server))
 
 
