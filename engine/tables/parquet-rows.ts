@@ -7,6 +7,7 @@ import type { JsonObject } from '../core/json/pointer.ts';
 import { type Footer, footerOf } from './parquet/footer.ts';
 import { type Opened, RowReader } from './parquet/group.ts';
 import { type Node, treeOf } from './parquet/schema.ts';
+import { lengthOf, textOf } from './row-bytes.ts';
 
 const MAGIC = 'PAR1';
 const ENCRYPTED = 'PARE';
@@ -85,24 +86,11 @@ export async function openParquet(given: ParquetSource): Promise<ParquetFile> {
   };
 }
 
-/** What weighs 1 in a list has no more characters in JSON. */
-const MOST_OF_ONE = 32;
-
 /** The row that was taken; null where it has more characters. */
 function fitting(reader: RowReader, maxLine: number): JsonObject | null {
   const row = reader.row('');
-  const values = Object.values(row);
-  const texts = values.reduce(
-    (sum: number, value) => sum + (typeof value === 'string' ? value.length : 0),
-    0,
-  );
-  if (texts + MOST_OF_ONE * (reader.weight + values.length) <= maxLine) return row;
-  return values.reduce((sum: number, value) => sum + charactersIn(value), 0) > maxLine ? null : row;
+  return lengthOf(Object.values(row).map(textOf)) > maxLine ? null : row;
 }
-
-/** of the value of a column, as a row of any table has it: a text */
-const charactersIn = (value: unknown): number =>
-  (typeof value === 'string' ? value : JSON.stringify(value)).length;
 
 async function sourceOf(path: string): Promise<Exclude<ParquetSource, string>> {
   if (!isRemote(path)) return onDisk(path);

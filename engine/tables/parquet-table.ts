@@ -5,6 +5,7 @@ import { counted } from '../core/item/wording.ts';
 import type { JsonObject } from '../core/json/pointer.ts';
 import type { ColumnLines } from './parquet/column-lines.ts';
 import type { ParquetFile, ParquetSource } from './parquet-rows.ts';
+import { beginningOf, lengthOf, textOf } from './row-bytes.ts';
 import type { LineShape } from './row-lines.ts';
 import type { Row } from './rows.ts';
 
@@ -97,14 +98,12 @@ function rowOf(
   const { source, line, maxLine, isBeginning } = reading;
   const columns: string[] = [];
   const fields: string[] = [];
-  let length = 0;
   for (const [name, value] of Object.entries(values)) {
     if (value === null) continue;
-    const text = typeof value === 'string' ? value : JSON.stringify(value);
     columns.push(name);
-    fields.push(text);
-    length += text.length;
+    fields.push(textOf(value));
   }
+  const length = lengthOf(fields);
   if (length <= maxLine && !isBeginning) return { line, columns, fields };
   const most = maxLine > MOST_LISTED && isBeginning ? MOST_LISTED : maxLine;
   const whose = most === maxLine ? '(--max-line)' : 'in lists and structs';
@@ -115,12 +114,7 @@ function rowOf(
     trouble: {
       code: 'line-too-long',
       message,
-      more: {
-        text: fields
-          .map(text => text.slice(0, 1024))
-          .join(' ')
-          .slice(0, 1024),
-      },
+      more: { text: beginningOf(fields) },
     },
   };
 }

@@ -18,7 +18,7 @@ import type { Item } from '../core/item/item.ts';
 import type { ParquetSource } from './parquet-rows.ts';
 import { openTableOf, type ParquetRows, parquetOf, rowsOf } from './parquet-table.ts';
 import { requestsAgain } from './requests.ts';
-import type { RowSplitter } from './row-bytes.ts';
+import { lengthOf, type RowSplitter } from './row-bytes.ts';
 import { type LineShape, LineWriter } from './row-lines.ts';
 import { type Decoder, type Header, headerTooLong, type Row } from './rows.ts';
 import { decoderFor, firstBytes, type Opening } from './source-kind.ts';
@@ -249,7 +249,7 @@ class Batches {
         }
         if (this.#items.length === 0) yield* this.#left(writer);
         const row = rows.row();
-        for (const field of row.fields ?? []) characters += field.length;
+        characters += lengthOf(row.fields ?? []);
         this.#add(row, source);
         if (this.#items.length < ROWS && characters < CHARACTERS) continue;
         yield* this.#left();

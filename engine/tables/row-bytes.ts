@@ -36,6 +36,20 @@ const HEAD = 1024;
 /** of a row with broken quotes all is kept up to here */
 const KEPT = 64 * 1024;
 
+/** A value of a column as a row of any table has it. */
+export const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
+/** characters of the texts of a row */
+export const lengthOf = (fields: readonly string[]): number =>
+  fields.reduce((sum, { length }) => sum + length, 0);
+
+/** What is kept of the texts of a row that is too long. */
+export const beginningOf = (fields: readonly string[]): string =>
+  fields
+    .map(field => field.slice(0, HEAD))
+    .join(' ')
+    .slice(0, HEAD);
+
 /** `maxLine` in bytes. */
 export class RowSplitter {
   /** where the block begins in its input */

@@ -10,10 +10,11 @@ import { dataError, ItemFailure } from '../core/item/failure.ts';
 import type { Item } from '../core/item/item.ts';
 import { badMessages, chatMessages } from '../core/item/line-shape.ts';
 import { lossless } from '../core/json/lossless.ts';
-import { isObject, type JsonObject } from '../core/json/pointer.ts';
+import type { JsonObject } from '../core/json/pointer.ts';
 import { shorten } from '../core/json/show.ts';
 import { delimiterIn } from './delimiter.ts';
 import { readTable, type TableOptions, type TableRow } from './read-table.ts';
+import { beginningOf, lengthOf } from './row-bytes.ts';
 import type { RowCheck } from './row-check.ts';
 import type { LineShape, Variant } from './row-lines.ts';
 import { quotedNames } from './rows.ts';
@@ -97,8 +98,7 @@ export class ItemMaker {
     } catch (error) {
       if (isTooLong(error)) {
         const message = 'expected a row that is no longer than 512 MiB as a line of JSON, found a longer one';
-        const text = row.fields?.map(field => field.slice(0, 1024)).join(' ') ?? '';
-        const more = { text: text.slice(0, 1024) };
+        const more = { text: beginningOf(row.fields ?? []) };
         return taken ? [this.#failed(known, row, { code: 'line-too-long', message, more })] : [];
       }
       if (!(error instanceof ItemFailure)) throw error;
@@ -190,14 +190,14 @@ export class ItemMaker {
 
   #failed(
     known: Item,
-    { source, line }: TableRow,
+    { source, line, fields = [] }: TableRow,
     { code, message, more }: { code: Code; message: string; more?: JsonObject },
   ): Item {
     const failed: Item = {
       ...known,
       failure: { stage: this.#options.stage, code, message: `${source}:${line}: ${message}`, line, ...more },
     };
-    if (!isWritable(failed)) delete failed.input;
+    if (lengthOf(fields) > LONG && !isWritable(failed)) delete failed.input;
     return failed;
   }
 }
@@ -205,13 +205,8 @@ export class ItemMaker {
 /** Characters of a row; only of a longer one the line may be longer than a text of V8 can be: JSON needs up to six for one. */
 const LONG = 2 ** 26;
 
-const lengthOf = (fields: readonly unknown[]): number =>
-  fields.reduce((sum: number, field) => sum + (typeof field === 'string' ? field.length : 0), 0);
-
 /** Whether the line of a failed item can be a text of V8. */
 function isWritable(item: Item): boolean {
-  const { input } = item;
-  if (!isObject(input) || lengthOf(Object.values(input)) <= LONG) return true;
   try {
     JSON.stringify(item);
     return true;

@@ -75,7 +75,7 @@ test('Zstandard that does not say its size', () => {
 });
 
 /** A row for each list. */
-function writeLists(name: string, lists: readonly string[][]): void {
+function writeLists(name: string, lists: readonly (string | null)[][]): void {
   const schema = [
     { name: 'root', num_children: 3 },
     {
@@ -96,7 +96,7 @@ function writeLists(name: string, lists: readonly string[][]): void {
       name: 'element',
       type: 'BYTE_ARRAY' as const,
       converted_type: 'UTF8' as const,
-      repetition_type: 'REQUIRED' as const,
+      repetition_type: 'OPTIONAL' as const,
     },
   ];
   const ids = lists.map((_, n) => `r-${n}`);
@@ -148,13 +148,14 @@ test('a list longer than any text: the row fails, in ingest, a report and a view
 
 test('lists beyond a small --max-line: none is cut short, and ingest and a report fail the same rows', async () => {
   const texts = ['x'.repeat(600), 'x'.repeat(600)];
-  writeLists('small.parquet', [texts, ['fits'], ['\n'.repeat(400)], [...texts.slice(1), 'y']]);
+  const nulls = new Array<null>(300).fill(null);
+  writeLists('small.parquet', [texts, ['fits'], ['\n'.repeat(400)], [...texts.slice(1), 'y'], nulls]);
   const { stdout } = await fw('fw ingest --max-line 700 small.parquet', { cwd: at });
   const items = stdout
     .trimEnd()
     .split('\n')
     .map(line => JSON.parse(line));
-  const wanted = ['line-too-long', null, 'line-too-long', null];
+  const wanted = ['line-too-long', null, 'line-too-long', null, 'line-too-long'];
   expect(items.map(({ failure }) => failure?.code ?? null)).toEqual(wanted);
   expect(JSON.parse(items[3].input.list)).toEqual([...texts.slice(1), 'y']);
   const codes: (string | null)[] = [];
