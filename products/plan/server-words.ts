@@ -10,8 +10,10 @@ export function limitsWords(preset: Preset): string {
 }
 
 /** Empty where nothing is drafted. No run of a real server has checked drafts, and so the ± of a preset is not theirs. */
-export function draftsWords({ limits: { speculation }, step: { drafting = 0 } }: Preset): string {
-  if (speculation === undefined) return '';
+export function draftsWords(preset: Preset | undefined): string {
+  if (preset?.limits.speculation === undefined) return '';
+  const { speculation } = preset.limits;
+  const { drafting = 0 } = preset.step;
   const made = Number(madeIn(speculation).toFixed(2));
   return `a step checks ${counted(speculation.drafted, 'drafted token')} of each sequence, makes ${made} and takes ${drafting} ms for drafting, which ± does not cover`;
 }

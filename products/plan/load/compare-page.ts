@@ -69,7 +69,7 @@ export function comparePage({ choices, not }: Compared, { items, given }: Compar
     'GPU hours',
     'cost',
   ];
-  const drafts = choices[0] === undefined ? '' : draftsWords(choices[0].preset);
+  const drafts = draftsWords(choices[0]?.preset);
   return page({
     title: `Cards for ${model}`,
     header: html`<h1>Cards for ${model}</h1><p>${task} of ${number(input)} tokens in and ${number(output)} out. Foretold in virtual time; nothing was measured${drafts && `; ${drafts}`}.</p>`,

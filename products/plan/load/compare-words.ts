@@ -55,8 +55,7 @@ export function renderCompared({ choices, not }: Compared, { items, given, withi
   const why = not.map(one => `${one.card} with --tp ${one.tp}: ${one.why}`);
   const late = within === undefined ? [] : choices.flatMap(choice => lateWords(choice, within));
   const asked = `${task} of ${number(input)} tokens in and ${number(output)} out, ${given['model-config']}; nothing was measured`;
-  const [first] = choices;
-  const drafts = first === undefined ? '' : draftsWords(first.preset);
+  const drafts = draftsWords(choices[0]?.preset);
   if (choices.length === 0) return `${[asked, '', 'none of these cards can do it:', ...why].join('\n')}\n`;
   return `${[
     asked,
